@@ -1,0 +1,107 @@
+// Every span, attribute and event name we emit. Documents, dashboards and tests take them from here, both ways.
+
+/** Span names. A name that ends in a function takes the part that varies. */
+export const SPAN = {
+  /** The root of a delivery, kind CONSUMER. */
+  process: (queue: string): string => `process ${queue}`,
+  graphInvoke: "graph.invoke",
+  node: (name: string): string => `node:${name}`,
+  model: (name: string): string => `model:${name}`,
+  tool: (name: string): string => `tool:${name}`,
+  checkpointGet: "checkpoint.get",
+  checkpointPut: "checkpoint.put",
+  checkpointPutWrites: "checkpoint.put_writes",
+  checkpointList: "checkpoint.list",
+  checkpointDelete: "checkpoint.delete_thread",
+} as const;
+
+/** Attribute names. Ours live under `agent.`, `tool.`, `checkpoint.` and `sampling.`; the rest are OpenTelemetry's. */
+export const ATTR = {
+  // root
+  receiveCount: "agent.receive_count",
+  receiveCountMissing: "agent.receive_count_missing",
+  redelivered: "agent.redelivered",
+  redeliveryCause: "agent.redelivery_cause",
+  unseenReceives: "agent.unseen_receives",
+  runId: "agent.run_id",
+  threadId: "agent.thread_id",
+  deliveryId: "agent.delivery_id",
+  agentName: "agent.name",
+  resumedFromStep: "agent.resumed_from_step",
+  resumeDecision: "agent.resume_decision",
+  resumeReason: "agent.resume_reason",
+  outcome: "agent.outcome",
+  outcomeCode: "agent.outcome_code",
+  superseded: "agent.superseded",
+  worker: "agent.worker",
+  /** On every span of an obituary: built afterwards from rows, not recorded by the process that died. */
+  reconstructed: "agent.reconstructed",
+  conversationId: "gen_ai.conversation.id",
+  messagingSystem: "messaging.system",
+  messagingSystemName: "messaging.system.name",
+  messagingDestination: "messaging.destination.name",
+  messagingMessageId: "messaging.message.id",
+  messagingOperationName: "messaging.operation.name",
+  messagingOperationType: "messaging.operation.type",
+  // node
+  step: "agent.step",
+  node: "agent.node",
+  taskId: "agent.task_id",
+  nodeAttempt: "agent.node_attempt",
+  // model
+  genAiOperation: "gen_ai.operation.name",
+  requestModel: "gen_ai.request.model",
+  responseModel: "gen_ai.response.model",
+  responseId: "gen_ai.response.id",
+  finishReasons: "gen_ai.response.finish_reasons",
+  inputTokens: "gen_ai.usage.input_tokens",
+  outputTokens: "gen_ai.usage.output_tokens",
+  timeToFirstChunk: "gen_ai.response.time_to_first_chunk",
+  // tool
+  toolName: "gen_ai.tool.name",
+  toolCallId: "gen_ai.tool.call.id",
+  toolArgs: "tool.args",
+  toolArgsBytes: "tool.args_bytes",
+  toolResult: "tool.result",
+  toolResultBytes: "tool.result_bytes",
+  toolPolicy: "tool.effect",
+  toolDecision: "tool.decision",
+  toolOutcome: "tool.outcome",
+  toolErrorCode: "tool.error_code",
+  toolEffectRef: "tool.effect_ref",
+  toolReplayed: "tool.replayed",
+  toolAttemptFailed: "tool.attempt_failed",
+  toolCallRefSource: "tool.call_ref_source",
+  toolEchoOf: "tool.echo_of",
+  toolEffectSeen: "tool.effect_seen",
+  toolHttpRequests: "tool.http_requests",
+  toolKeySent: "tool.key_sent",
+  // checkpoint
+  checkpointStep: "checkpoint.step",
+  checkpointBytes: "checkpoint.bytes",
+  checkpointId: "checkpoint.id",
+  checkpointParentId: "checkpoint.parent_id",
+  checkpointSource: "checkpoint.source",
+  checkpointFound: "checkpoint.found",
+  checkpointPendingWrites: "checkpoint.pending_writes",
+  checkpointAgeMs: "checkpoint.age_ms",
+  checkpointWrites: "checkpoint.writes",
+  checkpointChannels: "checkpoint.channels",
+  checkpointCount: "checkpoint.count",
+  checkpointNamespace: "checkpoint.ns",
+  // sampling
+  samplingReason: "sampling.reason",
+  // OpenTelemetry
+  errorType: "error.type",
+} as const;
+
+/** Span event names. */
+export const EVENT = {
+  firstToken: "first_token",
+  toolCallComplete: "tool_call_complete",
+  leaseLost: "lease.lost",
+  workerLost: "worker lost",
+} as const;
+
+/** Why a kept trace was kept, in `sampling.reason` on its local root. */
+export type SamplingReason = "error" | "slow" | "redelivered" | "effect" | "share" | "cap" | "shutdown";
