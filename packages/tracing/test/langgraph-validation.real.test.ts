@@ -1,0 +1,30 @@
+// The published checkpoint saver suite, whole, over TracedSaver around PostgresSaver: one database a checkpointer.
+
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { validate } from "@langchain/langgraph-checkpoint-validation";
+import { createDatabase } from "@reprise/dev-stack";
+import pg from "pg";
+import { describe, inject } from "vitest";
+import { countingSerde, TracedSaver } from "../src/langgraph/index.ts";
+
+describe.each([true, false])("TracedSaver over PostgresSaver, uniqueVersions %s", (uniqueVersions) => {
+  const release = new Map<TracedSaver, () => Promise<void>>();
+  validate({
+    checkpointerName: "@langchain/langgraph-checkpoint-postgres",
+    async createCheckpointer() {
+      const database = await createDatabase(inject("databaseUrl"));
+      const pool = new pg.Pool({ connectionString: database.url, max: 4 });
+      const saver = new TracedSaver(new PostgresSaver(pool, countingSerde()), { uniqueVersions });
+      await saver.setup();
+      release.set(saver, async () => {
+        await pool.end();
+        await database.drop();
+      });
+      return saver;
+    },
+    async destroyCheckpointer(saver) {
+      await release.get(saver)?.();
+      release.delete(saver);
+    },
+  });
+});
