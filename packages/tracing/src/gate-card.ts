@@ -1,0 +1,52 @@
+// Card numbers: an issuer prefix with its length, and the check digit. Digits alone mask one epoch-millisecond string in ten.
+
+/** Is this run of digits a payment card number? */
+export function isCardNumber(digits: string): boolean {
+  return issuerAllows(digits) && luhn(digits);
+}
+
+/**
+ * Card numbers inside a run of digit groups (`1234 4111 1111 1111 1111`), as [start, end) offsets into the run. Every group
+ * is tried as a first one, because a card rarely stands alone in prose.
+ */
+export function cardsIn(run: string): readonly (readonly [number, number])[] {
+  const groups = [...run.matchAll(/\d+/g)].map((match) => ({ start: match.index, text: match[0] }));
+  const found: (readonly [number, number])[] = [];
+  for (let first = 0; first < groups.length; first++) {
+    let digits = "";
+    for (let last = first; last < groups.length && digits.length < 19; last++) {
+      const group = groups[last];
+      const start = groups[first]?.start;
+      if (group === undefined || start === undefined) break;
+      digits += group.text;
+      if (isCardNumber(digits)) found.push([start, group.start + group.text.length]);
+    }
+  }
+  return found;
+}
+
+function issuerAllows(digits: string): boolean {
+  const size = digits.length;
+  if (size < 13 || size > 19) return false;
+  const two = Number(digits.slice(0, 2));
+  const four = Number(digits.slice(0, 4));
+  if (digits.startsWith("4")) return size === 13 || size === 16 || size === 19;
+  if (two >= 51 && two <= 55) return size === 16;
+  if (four >= 2221 && four <= 2720) return size === 16;
+  if (two === 34 || two === 37) return size === 15;
+  if (two === 30 || two === 36 || two === 38 || two === 39) return size === 14 || size === 16;
+  if (two === 35) return size >= 16;
+  return two === 60 || two === 62 || two === 64 || two === 65 || two === 50 || (two >= 56 && two <= 69)
+    ? size >= 15
+    : false;
+}
+
+function luhn(digits: string): boolean {
+  let sum = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = digits.charCodeAt(digits.length - 1 - index) - 48;
+    const doubled = index % 2 === 0 ? digit : digit * 2;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}

@@ -1,0 +1,87 @@
+// Secrets recognisable by their value, wherever they stand: provider keys, tokens, PEM blocks, URL credentials, card numbers.
+
+import { cardsIn } from "./gate-card.ts";
+
+/** Offsets [start, end) of what must not leave. */
+export type Span = readonly [number, number];
+
+/**
+ * One look at the text that almost always says no: the patterns run only after a hit. It must match wherever any of them can;
+ * "no planted secret survives" in gate.test.ts fails when a pattern is added below and forgotten here.
+ */
+const ANCHOR =
+  /sk-|[srp]k_|whsec_|xox|xapp-|gh[pousr]_|github_|glpat-|A[KSBC][IC]A|AIza|ya29\.|eyJ|-----B|:\/\/|bearer|basic|npm_|pypi-|hf_|dop_v1|SG\.|lsv2_|xai-|gsk_|r8_|shp|sq0|pplx-|tvly-|fw_|\d{8}:|\d[\d -]{11}\d/i;
+
+// A prefix and one run of characters each: no nested repetition, so linear on any input, and true for every longer secret too,
+// which the window at gate-text.ts relies on.
+const VALUES: readonly RegExp[] = [
+  /(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}/g,
+  /sk-(?:ant|proj|or|svcacct)-[A-Za-z0-9_-]{8,}/g,
+  /(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{8,}/g,
+  /xox[a-z]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}/g,
+  /gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}/g,
+  /A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}/g,
+  /AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}/g,
+  /eyJ[A-Za-z0-9_-]{12,}[A-Za-z0-9_.-]*/g,
+  /(?:npm|hf|gsk|lsv2|r8|fw|dop_v1)_[A-Za-z0-9_]{20,}|(?:pypi|xai|pplx|tvly)-[A-Za-z0-9_-]{16,}/g,
+  /shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{16,}|sq0[a-z]{3}-[A-Za-z0-9_-]{16,}|SG\.[A-Za-z0-9_-]{16,}[A-Za-z0-9_.-]*/g,
+  /(?<!\d)\d{8,10}:[A-Za-z0-9_-]{34,}/g,
+];
+
+const BEARER = /(?<![A-Za-z])(?:bearer|basic)[ \t]+([A-Za-z0-9._~+/=-]{6,})/gi;
+const DIGITS = /(?<![\d.])\d(?:[ -]?\d){12,39}/g;
+// What ends an authority in prose and in JSON.
+const AUTHORITY = /[^\s/?#"'<>\\@]*/y;
+
+export function patternSpans(text: string, extra: readonly RegExp[]): Span[] {
+  const spans: Span[] = [];
+  for (const pattern of extra) collect(pattern, text, spans);
+  if (!ANCHOR.test(text)) return spans;
+  for (const pattern of VALUES) collect(pattern, text, spans);
+  for (const match of text.matchAll(BEARER)) {
+    // "Basic understanding" is prose; a credential has a digit, padding, or inner capitals.
+    if (/[\d=]|[a-z][A-Z]/.test(match[1] ?? "")) spans.push([match.index, match.index + match[0].length]);
+  }
+  for (const match of text.matchAll(DIGITS)) {
+    for (const [start, end] of cardsIn(match[0])) spans.push([match.index + start, match.index + end]);
+  }
+  pemSpans(text, spans);
+  credentialSpans(text, spans);
+  return spans;
+}
+
+function collect(pattern: RegExp, text: string, spans: Span[]): void {
+  for (const match of text.matchAll(pattern)) {
+    if (match[0] !== "") spans.push([match.index, match.index + match[0].length]);
+  }
+}
+
+/** By search, not by pattern: a PEM pattern took 616 ms on hostile input. A block without an end is masked to the end. */
+function pemSpans(text: string, spans: Span[]): void {
+  let at = text.indexOf("-----BEGIN ");
+  while (at >= 0) {
+    const label = text.slice(at + 11, at + 60);
+    const endsAt = text.indexOf("-----END ", at);
+    const closes = endsAt < 0 ? -1 : text.indexOf("-----", endsAt + 9);
+    const end = closes < 0 ? text.length : closes + 5;
+    if (!/^(?:CERTIFICATE|(?:[A-Z]+ )?PUBLIC KEY)-/.test(label)) spans.push([at, end]);
+    at = text.indexOf("-----BEGIN ", end);
+  }
+}
+
+/** `scheme://user:password@host`: everything between the slashes and the @. */
+function credentialSpans(text: string, spans: Span[]): void {
+  // The next @ is found once and reused, so that a text full of :// stays linear.
+  let nextAt = -2;
+  for (let at = text.indexOf("://"); at >= 0; at = text.indexOf("://", at + 3)) {
+    const start = at + 3;
+    AUTHORITY.lastIndex = start;
+    const authority = AUTHORITY.exec(text)?.[0] ?? "";
+    const end = start + authority.length;
+    if (nextAt !== -1 && nextAt < end) nextAt = text.indexOf("@", end);
+    if (nextAt < 0) return;
+    // A password with a slash in it leaves `user:pas` where a host and a numeric port should be.
+    const unescaped = /:[^\d]|:\d+[^\d]/.test(authority) && nextAt - end <= 128 && !/\s/.test(text.slice(end, nextAt));
+    if (nextAt === end || unescaped) spans.push([start, nextAt]);
+  }
+}
