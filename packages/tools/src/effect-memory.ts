@@ -1,0 +1,188 @@
+// The effect ledger in memory: for tests and single-process use. Same meaning as Postgres, gone with the process.
+import type {
+  ClaimDecision,
+  EffectClaim,
+  EffectRow,
+  Fence,
+  Ledger,
+  OpenExecution,
+  SettleAnswer,
+  Settlement,
+} from "./effect.ts";
+import { type ClaimedRow, decisionOf, differenceOf, PARKED_DETAIL, stepOf } from "./effect-decide.ts";
+import { ToolsError } from "./errors.ts";
+
+export interface MemoryLedgerOptions {
+  readonly now?: () => number;
+  /** Settled rows are dropped, oldest first, above this many; open and unknown ones never are. Default 10,000. */
+  readonly rowsMax?: number;
+  /** The current fence of a thread, when somebody leases threads. Without it no claim is fenced by a lease. */
+  readonly currentFence?: (threadId: string) => Fence | undefined;
+}
+
+interface Execution {
+  readonly deliveryId: string;
+  readonly fence: Fence;
+  readonly startedAtMs: number;
+  readonly nodeAttempt: number;
+  outcome: Settlement["outcome"] | undefined;
+  late: boolean;
+}
+
+interface Entry {
+  row: ClaimedRow;
+  readonly executions: Execution[];
+}
+
+export class MemoryLedger implements Ledger {
+  readonly #entries = new Map<string, Entry>();
+  readonly #now: () => number;
+  readonly #rowsMax: number;
+  readonly #currentFence: (threadId: string) => Fence | undefined;
+  #fences = 0n;
+  #dropped = 0;
+
+  constructor(options: MemoryLedgerOptions = {}) {
+    this.#now = options.now ?? Date.now;
+    this.#rowsMax = options.rowsMax ?? 10_000;
+    this.#currentFence = options.currentFence ?? (() => undefined);
+  }
+
+  /** How many settled rows the bound has dropped: each could no longer be replayed. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  async claim(claim: EffectClaim): Promise<ClaimDecision> {
+    if (this.#isFenced(claim)) return { kind: "fenced" };
+    const entry = this.#entries.get(claim.key);
+    const nowMs = this.#now();
+    if (entry === undefined) return this.#open(claim, nowMs);
+    const differs = differenceOf(entry.row, claim);
+    const step = stepOf(entry.row, claim, nowMs);
+    const seen = step === "own" ? entry.row.seen : entry.row.seen + 1;
+    entry.row = { ...entry.row, seen };
+    if (step === "take") this.#take(entry, claim, nowMs);
+    if (step === "park") entry.row = { ...entry.row, state: "unknown", detail: PARKED_DETAIL };
+    const won = step === "take" || step === "own";
+    const leaseLeftMs = entry.row.leaseUntilMs - nowMs;
+    return decisionOf({ row: entry.row, won, stale: step === "stale", differs, leaseLeftMs });
+  }
+
+  async settle(settlement: Settlement): Promise<SettleAnswer> {
+    const entry = this.#entries.get(settlement.key);
+    const { outcome } = settlement;
+    const open = entry?.row.state === "reserved" || entry?.row.state === "unknown" || entry?.row.state === outcome;
+    const recorded = entry !== undefined && entry.row.fence === settlement.fence && open;
+    const execution = entry?.executions.find((candidate) => candidate.fence === settlement.fence);
+    if (execution !== undefined) {
+      execution.outcome = outcome;
+      execution.late = !recorded;
+    }
+    if (!recorded) return { recorded: false, late: true };
+    entry.row = { ...entry.row, ...settledFields(settlement), state: outcome };
+    return { recorded: true };
+  }
+
+  async find(key: string): Promise<EffectRow | undefined> {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    const { nonce: _nonce, ...row } = entry.row;
+    return row;
+  }
+
+  async openExecutions(deliveryId: string): Promise<readonly OpenExecution[]> {
+    const open: OpenExecution[] = [];
+    for (const { row, executions } of this.#entries.values()) {
+      for (const { fence, startedAtMs, nodeAttempt, ...execution } of executions) {
+        if (execution.deliveryId !== deliveryId || execution.outcome !== undefined) continue;
+        const { threadId, tool, toolCallId } = row.owner;
+        open.push({ key: row.key, fence, threadId, tool, toolCallId, policy: row.policy, startedAtMs, nodeAttempt });
+      }
+    }
+    return open;
+  }
+
+  #isFenced(claim: EffectClaim): boolean {
+    const claimed = claim.execution.threadFence;
+    const current = this.#currentFence(claim.owner.threadId);
+    return claimed !== undefined && current !== undefined && String(claimed) !== current;
+  }
+
+  #open(claim: EffectClaim, nowMs: number): ClaimDecision {
+    this.#makeRoom();
+    const row: ClaimedRow = {
+      key: claim.key,
+      owner: claim.owner,
+      argsFingerprint: claim.argsFingerprint,
+      policy: claim.policy,
+      ...(claim.retentionMs === undefined ? {} : { retentionMs: claim.retentionMs }),
+      ...this.#holderFields(claim, nowMs),
+      firstClaimAtMs: nowMs,
+      seen: 1,
+      executions: 1,
+    };
+    const entry: Entry = { row, executions: [] };
+    this.#entries.set(claim.key, entry);
+    this.#log(entry, claim, nowMs);
+    return decisionOf({ row, won: true, stale: false, differs: undefined, leaseLeftMs: claim.leaseMs });
+  }
+
+  #take(entry: Entry, claim: EffectClaim, nowMs: number): void {
+    entry.row = { ...entry.row, ...this.#holderFields(claim, nowMs), executions: entry.row.executions + 1 };
+    this.#log(entry, claim, nowMs);
+  }
+
+  #holderFields(claim: EffectClaim, nowMs: number) {
+    this.#fences += 1n;
+    const { threadFence } = claim.execution;
+    return {
+      state: "reserved",
+      nonce: claim.nonce,
+      fence: this.#fences.toString(),
+      ...(threadFence === undefined ? {} : { threadFence: String(threadFence) }),
+      holder: claim.holder,
+      leaseUntilMs: nowMs + claim.leaseMs,
+    } as const;
+  }
+
+  #log(entry: Entry, claim: EffectClaim, startedAtMs: number): void {
+    const { deliveryId, nodeAttempt } = claim.execution;
+    entry.executions.push({
+      deliveryId,
+      nodeAttempt,
+      fence: entry.row.fence,
+      startedAtMs,
+      outcome: undefined,
+      late: false,
+    });
+  }
+
+  #makeRoom(): void {
+    if (this.#entries.size < this.#rowsMax) return;
+    for (const [key, { row }] of this.#entries) {
+      if (row.state !== "done" && row.state !== "failed") continue;
+      this.#entries.delete(key);
+      this.#dropped += 1;
+      return;
+    }
+    throw new ToolsError(
+      "LEDGER_FULL",
+      `All ${this.#rowsMax} rows of the memory ledger are open or unknown. Raise rowsMax, or use PostgresLedger.`,
+    );
+  }
+}
+
+function settledFields(settlement: Settlement): Partial<ClaimedRow> {
+  const { providerRequestId, evidence } = settlement;
+  return {
+    ...(providerRequestId === undefined ? {} : { providerRequestId }),
+    ...(evidence === undefined ? {} : { evidence }),
+    ...(settlement.outcome === "done"
+      ? {
+          result: settlement.result,
+          ...(settlement.effectRef === undefined ? {} : { effectRef: settlement.effectRef }),
+        }
+      : { detail: settlement.detail }),
+  };
+}

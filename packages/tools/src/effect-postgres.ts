@@ -1,0 +1,202 @@
+// The effect ledger in Postgres: one statement a claim, one a settlement, all times on the server's clock.
+import type {
+  ClaimDecision,
+  EffectClaim,
+  EffectRow,
+  EffectState,
+  Ledger,
+  OpenExecution,
+  RecordedPolicy,
+  SettleAnswer,
+  Settlement,
+  StoredResult,
+} from "./effect.ts";
+import { decisionOf } from "./effect-decide.ts";
+import { CLAIM_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, SETTLE_SQL } from "./effect-sql.ts";
+import type { Queryable } from "./fence.ts";
+
+interface RawRow {
+  readonly key: string;
+  readonly thread_id: string;
+  readonly assistant_message_id: string | null;
+  readonly position: number | null;
+  readonly tool: string;
+  readonly tool_call_id: string;
+  readonly args_fingerprint: string;
+  readonly policy: RecordedPolicy;
+  readonly retention_ms: number | null;
+  readonly state: EffectState;
+  readonly fence: string;
+  readonly thread_fence: string | null;
+  readonly holder: string;
+  readonly seen: number;
+  readonly executions: number;
+  readonly lease_until_ms: number;
+  readonly first_claim_at_ms: number;
+  readonly result: string | null;
+  readonly result_sha256: string | null;
+  readonly result_bytes: number | null;
+  readonly effect_ref: string | null;
+  readonly detail: string | null;
+  readonly evidence: string | null;
+  readonly provider_request_id: string | null;
+}
+
+interface RawClaim extends RawRow {
+  readonly won: boolean;
+  readonly stale: boolean;
+  readonly differs: "owner" | "arguments" | null;
+  readonly lease_left_ms: number;
+}
+
+interface RawOpenExecution {
+  readonly key: string;
+  readonly fence: string;
+  readonly thread_id: string;
+  readonly tool: string;
+  readonly tool_call_id: string;
+  readonly policy: RecordedPolicy;
+  readonly node_attempt: number;
+  readonly started_at_ms: number;
+}
+
+/**
+ * Needs `toolsMigrations`. Give it a pool, not a client inside a transaction: a claim must be committed when it returns,
+ * with synchronous_commit on.
+ */
+export class PostgresLedger implements Ledger {
+  readonly #db: Queryable;
+
+  constructor(db: Queryable) {
+    this.#db = db;
+  }
+
+  async claim(claim: EffectClaim): Promise<ClaimDecision> {
+    const raw = await first<RawClaim>(this.#db, CLAIM_SQL, claimValues(claim));
+    // No row only when the thread's lease is not the claimant's: then nothing was inserted either.
+    if (raw === undefined) return { kind: "fenced" };
+    const { won, stale, differs, lease_left_ms: leaseLeftMs } = raw;
+    return decisionOf({ row: rowOf(raw), won, stale, differs: differs ?? undefined, leaseLeftMs });
+  }
+
+  async settle(settlement: Settlement): Promise<SettleAnswer> {
+    const raw = await first<{ readonly recorded: boolean }>(this.#db, SETTLE_SQL, settleValues(settlement));
+    return raw?.recorded === true ? { recorded: true } : { recorded: false, late: true };
+  }
+
+  async find(key: string): Promise<EffectRow | undefined> {
+    const raw = await first<RawRow>(this.#db, FIND_SQL, [key]);
+    return raw === undefined ? undefined : rowOf(raw);
+  }
+
+  async openExecutions(deliveryId: string): Promise<readonly OpenExecution[]> {
+    const answer = await this.#db.query(OPEN_EXECUTIONS_SQL, [deliveryId]);
+    // The shape is the select list of the statement.
+    return (answer.rows as unknown as readonly RawOpenExecution[]).map((raw) => ({
+      key: raw.key,
+      fence: raw.fence,
+      threadId: raw.thread_id,
+      tool: raw.tool,
+      toolCallId: raw.tool_call_id,
+      policy: raw.policy,
+      startedAtMs: raw.started_at_ms,
+      nodeAttempt: raw.node_attempt,
+    }));
+  }
+}
+
+async function first<Row>(db: Queryable, text: string, values: unknown[]): Promise<Row | undefined> {
+  const answer = await db.query(text, values);
+  // The caller names the row shape next to the statement it sends; pg cannot know it.
+  return answer.rows[0] as unknown as Row | undefined;
+}
+
+// Postgres text cannot hold NUL; what is only evidence is stored with a replacement mark instead of failing (E01).
+function clean(text: string): string;
+function clean(text: string | undefined): string | null;
+function clean(text: string | undefined): string | null {
+  return text === undefined ? null : text.replaceAll("\0", "\uFFFD");
+}
+
+function claimValues(claim: EffectClaim): unknown[] {
+  const { owner, execution } = claim;
+  return [
+    claim.key,
+    owner.threadId,
+    clean(owner.assistantMessageId),
+    owner.position ?? null,
+    clean(owner.tool),
+    clean(owner.toolCallId),
+    claim.argsFingerprint,
+    claim.policy,
+    claim.retentionMs === undefined ? null : Math.trunc(claim.retentionMs),
+    claim.nonce,
+    execution.threadFence === undefined ? null : String(execution.threadFence),
+    clean(claim.holder),
+    Math.trunc(claim.leaseMs),
+    clean(execution.runId),
+    clean(execution.deliveryId),
+    execution.receiveCount ?? null,
+    execution.nodeAttempt,
+  ];
+}
+
+function settleValues(settlement: Settlement): unknown[] {
+  const done = settlement.outcome === "done" ? settlement : undefined;
+  const inline = done?.result.kind === "value" ? done.result.json : null;
+  const large = done?.result.kind === "too_large" ? done.result : undefined;
+  return [
+    settlement.key,
+    settlement.fence,
+    settlement.outcome,
+    inline,
+    large?.sha256 ?? null,
+    large?.bytes ?? null,
+    clean(done?.effectRef),
+    settlement.outcome === "done" ? null : clean(settlement.detail),
+    clean(settlement.evidence),
+    clean(settlement.providerRequestId),
+  ];
+}
+
+function rowOf(raw: RawRow): EffectRow {
+  const result = resultOf(raw);
+  return {
+    key: raw.key,
+    owner: {
+      threadId: raw.thread_id,
+      ...optional("assistantMessageId", raw.assistant_message_id),
+      ...optional("position", raw.position),
+      tool: raw.tool,
+      toolCallId: raw.tool_call_id,
+    },
+    argsFingerprint: raw.args_fingerprint,
+    policy: raw.policy,
+    ...optional("retentionMs", raw.retention_ms),
+    state: raw.state,
+    fence: raw.fence,
+    ...optional("threadFence", raw.thread_fence),
+    holder: raw.holder,
+    leaseUntilMs: raw.lease_until_ms,
+    firstClaimAtMs: raw.first_claim_at_ms,
+    seen: raw.seen,
+    executions: raw.executions,
+    ...optional("result", result),
+    ...optional("effectRef", raw.effect_ref),
+    ...optional("detail", raw.detail),
+    ...optional("evidence", raw.evidence),
+    ...optional("providerRequestId", raw.provider_request_id),
+  };
+}
+
+function resultOf(raw: RawRow): StoredResult | null {
+  if (raw.result !== null) return { kind: "value", json: raw.result };
+  if (raw.result_sha256 === null || raw.result_bytes === null) return null;
+  return { kind: "too_large", sha256: raw.result_sha256, bytes: raw.result_bytes };
+}
+
+// exactOptionalPropertyTypes: an absent property is not the same as an undefined one.
+function optional<K extends string, V>(key: K, value: V | null): { readonly [P in K]?: V } {
+  // A computed key widens to string; the type above says what it is.
+  return value === null ? {} : ({ [key]: value } as { [P in K]: V });
+}

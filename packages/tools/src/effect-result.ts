@@ -1,0 +1,26 @@
+// A tool's value as the ledger keeps it: JSON text up to 64 KB, hash and length above.
+import { createHash } from "node:crypto";
+import type { StoredResult } from "./effect.ts";
+
+/** Limit of a result that can be replayed, in UTF-8 bytes of its JSON. The table's check constraint has the same number. */
+export const RESULT_BYTES_MAX = 65_536;
+
+/** Never throws: an effect that happened must be recorded, whatever its tool returned. */
+export function storeResult(value: unknown): StoredResult {
+  const json = toJson(value);
+  const bytes = Buffer.byteLength(json);
+  if (bytes <= RESULT_BYTES_MAX) return { kind: "value", json };
+  return { kind: "too_large", sha256: createHash("sha256").update(json).digest("hex"), bytes };
+}
+
+// JSON.stringify escapes NUL and lone surrogates, so the text is safe in Postgres (E01); bigint and cycles are not JSON.
+function toJson(value: unknown): string {
+  try {
+    const json: string | undefined = JSON.stringify(value, (_key, part: unknown) =>
+      typeof part === "bigint" ? part.toString() : part,
+    );
+    return json ?? "null";
+  } catch {
+    return JSON.stringify({ note: "The tool's value could not be written as JSON." });
+  }
+}
