@@ -8,7 +8,7 @@ const ARGS_PIECE_CHARACTERS = 12;
 /** The chunks in order; concatenated they are the whole answer. The last one carries usage and the reason to stop, once. */
 export function* chunkTurn(answer: TurnAnswer, modelName: string): Generator<ChatGenerationChunk> {
   const { messageId } = answer;
-  for (const text of answer.text.match(/\s*\S+\s*$|\s*\S+/g) ?? []) {
+  for (const text of answer.text.match(/\S+\s*|\s+/g) ?? []) {
     yield new ChatGenerationChunk({ text, message: new AIMessageChunk({ id: messageId, content: text }) });
   }
   for (const [index, call] of answer.toolCalls.entries()) {
