@@ -2,4 +2,12 @@
 
 export type { CheckpointOrigin } from "./checkpoint-metadata.ts";
 export { countingSerde } from "./counting-serde.ts";
+export { type ModelCallOptions, traceModelCall } from "./model-call.ts";
+export {
+  type ModelSpanCounters,
+  type ModelSpanHandler,
+  type ModelSpanHandlerOptions,
+  modelSpanHandler,
+} from "./model-handler.ts";
+export { traceGraph } from "./traced-graph.ts";
 export { TracedSaver, type TracedSaverOptions } from "./traced-saver.ts";
