@@ -1,7 +1,7 @@
 // Orphans: a watchdog that stops PostgreSQL when we are killed, and the check of a data folder that somebody else left.
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DevStackError } from "./errors.ts";
@@ -55,6 +55,7 @@ export function startWatchdog(serverPid: number, throwAwayDir: string | undefine
 /** Who holds a data folder. */
 export type Holder =
   | { readonly state: "free" }
+  | { readonly state: "recycled"; readonly pidFile: string }
   | { readonly state: "orphan"; readonly serverPid: number }
   | { readonly state: "held"; readonly serverPid: number; readonly ownerPid: number | undefined };
 
@@ -66,14 +67,19 @@ export const OWNER_FILE = "reprise.owner";
 
 /**
  * Reads postmaster.pid. A server whose parent is no longer the process that started it was orphaned (the kernel gave it a
- * new parent), so it is ours to stop; a server with its parent is somebody's, and is left alone. A pid file whose process is
- * gone, or is something else under a recycled number, is stale: PostgreSQL recovers from that by itself.
+ * new parent), so it is ours to stop; a server with its parent is somebody's, and is left alone. When the process is gone,
+ * PostgreSQL recovers by itself; when its number went to some other program (containers start counting anew), PostgreSQL
+ * would refuse to start, so the file is reported for removal.
  */
 export function holderOf(dataDir: string, lookUp: LookUpProcess = lookUpProcess): Holder {
-  const serverPid = readPid(join(dataDir, "postmaster.pid"));
+  const pidFile = join(dataDir, "postmaster.pid");
+  const serverPid = readPid(pidFile);
   if (serverPid === undefined) return { state: "free" };
   const server = lookUp(serverPid);
-  if (server === undefined || !server.command.includes(dataDir)) return { state: "free" };
+  if (server === undefined) return { state: "free" };
+  // A postgres under another spelling of the path may be the holder: PostgreSQL's own lock decides.
+  if (!server.command.includes("postgres")) return { state: "recycled", pidFile };
+  if (!server.command.includes(dataDir)) return { state: "free" };
   const ownerPid = readPid(join(dataDir, OWNER_FILE));
   return ownerPid !== undefined && server.parentPid !== ownerPid
     ? { state: "orphan", serverPid }
@@ -86,19 +92,33 @@ export function holderOf(dataDir: string, lookUp: LookUpProcess = lookUpProcess)
  */
 export async function freeDataDir(dataDir: string): Promise<void> {
   const holder = holderOf(dataDir);
-  if (holder.state === "free") return;
-  if (holder.state === "held")
-    throw inUse(dataDir, holder.serverPid, `started by process ${holder.ownerPid ?? "unknown"}`);
-  // "INT" is PostgreSQL's fast shutdown; "QUIT" skips the checkpoint and recovers at the next start.
+  switch (holder.state) {
+    case "free":
+      return;
+    case "recycled":
+      rmSync(holder.pidFile, { force: true });
+      return;
+    case "held":
+      throw inUse(dataDir, holder.serverPid, `started by process ${holder.ownerPid ?? "unknown"}`);
+    case "orphan":
+      if (await stopOrphan(dataDir, holder.serverPid)) return;
+      throw inUse(dataDir, holder.serverPid, "left by a process that was killed, and it does not stop");
+    default:
+      return holder satisfies never;
+  }
+}
+
+/** "INT" is PostgreSQL's fast shutdown; "QUIT" skips the checkpoint and the next start recovers. */
+async function stopOrphan(dataDir: string, serverPid: number): Promise<boolean> {
   for (const signal of ["SIGINT", "SIGQUIT"] as const) {
-    sendSignal(holder.serverPid, signal);
+    sendSignal(serverPid, signal);
     const deadline = performance.now() + ORPHAN_STOP_MS / 2;
     while (performance.now() < deadline) {
-      if (holderOf(dataDir).state === "free") return;
+      if (holderOf(dataDir).state !== "orphan") return true;
       await sleep(ORPHAN_POLL_MS);
     }
   }
-  throw inUse(dataDir, holder.serverPid, "left by a process that was killed, and it does not stop");
+  return false;
 }
 
 function inUse(dataDir: string, serverPid: number, how: string): DevStackError {

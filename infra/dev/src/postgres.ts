@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chownSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { DevStackError, USE_DATABASE_URL } from "./errors.ts";
 import { type Binaries, findNative, prepareBinaries, temporaryFolders } from "./postgres-binaries.ts";
 import { createDatabase } from "./postgres-database.ts";
@@ -66,7 +66,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const identity = chooseIdentity(identityFacts());
   const binaries = await prepareBinaries(findNative(), identity);
   const throwAwayDir = options.dataDir === undefined ? await createThrowAwayDir(identity) : undefined;
-  const dataDir = options.dataDir ?? join(throwAwayDir ?? "", "data");
+  const dataDir = resolve(options.dataDir ?? join(throwAwayDir ?? "", "data"));
   try {
     await initialiseDataDir(binaries.initdb, dataDir, identity);
     await freeDataDir(dataDir);
