@@ -1,0 +1,158 @@
+// Delivery rows: begin (with the burial of the lost), beat, end. One statement each, all on PostgreSQL's clock.
+import type { Queryable } from "@reprise/tools";
+import { PRODUCT } from "@reprise/tracing";
+import { z } from "zod";
+import type { DeliveryOutcome } from "./run.ts";
+
+const s = PRODUCT.schema;
+
+/** A delivery that ended without saying so, ended now by its guarded update: whoever got the row tells its story. */
+export interface LostDeliveryRow {
+  readonly deliveryId: string;
+  readonly sqsMessageId: string;
+  readonly receiveCount: number | undefined;
+  readonly worker: string;
+  readonly traceId: string;
+  readonly rootSpanId: string;
+  readonly startedAtMs: number;
+  readonly lastBeatAtMs: number | undefined;
+  readonly fenced: boolean;
+}
+
+const lostSchema = z.object({
+  delivery_id: z.string(),
+  sqs_message_id: z.string(),
+  receive_count: z.number().nullable(),
+  worker: z.string(),
+  trace_id: z.string(),
+  root_span_id: z.string(),
+  started_ms: z.number(),
+  beat_ms: z.number().nullable(),
+  fenced: z.boolean(),
+});
+
+/*
+ * Begin: under our new fence, mark the run running, put the fence on our row, and end every unended delivery of this
+ * run under an older fence. The update returns a row to one caller only, so each obituary is written once, and never of
+ * a living holder: it would have a newer fence than ours. A delivery without a fence died between its admission and its
+ * lease; it is ended only when it is of the same message (SQS gave us a later receive) or long silent, since another
+ * copy may be on its way to the lease at this moment, and would then find its own row ended.
+ */
+const BEGIN = `
+  with mine as (
+    update ${s}.deliveries set fence = $3::bigint, last_beat = clock_timestamp() where delivery_id = $2 and ended_at is null returning 1
+  ), lost as (
+    update ${s}.deliveries d set ended_at = clock_timestamp(), outcome = 'lost'
+    where d.run_id = $1 and d.ended_at is null and d.delivery_id <> $2 and exists (select 1 from mine)
+      and (d.fence < $3::bigint or (d.fence is null and (d.sqs_message_id = $4 or d.started_at < clock_timestamp() - interval '1 minute')))
+    returning d.*
+  ), run as (
+    update ${s}.runs set status = 'running', graph_fingerprint = coalesce(graph_fingerprint, $5), ended_at = null, interrupts = null,
+      lost_deliveries = case when $6 then 0 else lost_deliveries end + (select count(*)::int from lost where fence is not null),
+      failed_deliveries = case when $6 then 0 else failed_deliveries end, updated_at = clock_timestamp()
+    where run_id = $1 and exists (select 1 from mine) returning 1
+  )
+  select (select count(*)::int from mine) as mine, coalesce((select json_agg(json_build_object(
+      'delivery_id', delivery_id, 'sqs_message_id', sqs_message_id, 'receive_count', receive_count, 'worker', worker,
+      'trace_id', trace_id, 'root_span_id', root_span_id, 'fenced', fence is not null,
+      'started_ms', extract(epoch from started_at) * 1000, 'beat_ms', extract(epoch from last_beat) * 1000) order by started_at) from lost), '[]') as lost`;
+
+export interface BeginDelivery {
+  readonly runId: string;
+  readonly deliveryId: string;
+  readonly fence: string;
+  readonly sqsMessageId: string;
+  readonly graphFingerprint: string;
+  /** A redrive starts the fault counters again. */
+  readonly reopen: boolean;
+}
+
+/** @returns the lost deliveries this call ended, or undefined when our own row was ended meanwhile: we are the late one. */
+export async function beginDelivery(
+  db: Queryable,
+  begin: BeginDelivery,
+): Promise<readonly LostDeliveryRow[] | undefined> {
+  const { rows } = await db.query(BEGIN, [
+    begin.runId,
+    begin.deliveryId,
+    begin.fence,
+    begin.sqsMessageId,
+    begin.graphFingerprint,
+    begin.reopen,
+  ]);
+  const answer = z.object({ mine: z.number(), lost: z.array(lostSchema) }).parse(rows[0]);
+  if (answer.mine === 0) return undefined;
+  return answer.lost.map((row) => ({
+    deliveryId: row.delivery_id,
+    sqsMessageId: row.sqs_message_id,
+    receiveCount: row.receive_count ?? undefined,
+    worker: row.worker,
+    traceId: row.trace_id,
+    rootSpanId: row.root_span_id,
+    startedAtMs: row.started_ms,
+    lastBeatAtMs: row.beat_ms ?? undefined,
+    fenced: row.fenced,
+  }));
+}
+
+/** Notes why this delivery exists and where it resumed, for `reprise runs` and the next holder. */
+export async function noteCause(
+  db: Queryable,
+  deliveryId: string,
+  note: { readonly cause: string; readonly resumedFromStep: number | undefined },
+): Promise<void> {
+  await db.query(`update ${s}.deliveries set cause = $2, resumed_from_step = $3 where delivery_id = $1`, [
+    deliveryId,
+    note.cause,
+    note.resumedFromStep ?? null,
+  ]);
+}
+
+export interface EndDelivery {
+  readonly deliveryId: string;
+  readonly outcome: DeliveryOutcome;
+  readonly code?: string;
+  readonly reason?: string;
+  /** Release this lease in the same statement, so that nobody sees an ended delivery hold a thread. */
+  readonly release?: { readonly threadId: string; readonly fence: string };
+}
+
+/** Ends the row and gives the thread back (the lease row goes, so a straggling write is refused too). False when somebody else ended it: we were thought lost (`agent.superseded`). */
+export async function endDelivery(db: Queryable, end: EndDelivery): Promise<boolean> {
+  const { rows } = await db.query(
+    `with ended as (
+       update ${s}.deliveries set ended_at = clock_timestamp(), outcome = $2, outcome_code = $3, outcome_reason = $4
+       where delivery_id = $1 and ended_at is null returning 1
+     ), released as (
+       delete from ${s}.thread_leases where thread_id = $5 and fence = $6::bigint
+     )
+     select count(*)::int as ended from ended`,
+    [
+      end.deliveryId,
+      end.outcome,
+      end.code ?? null,
+      end.reason ?? null,
+      end.release?.threadId ?? null,
+      end.release?.fence ?? null,
+    ],
+  );
+  return z.object({ ended: z.number() }).parse(rows[0]).ended === 1;
+}
+
+/** One beat: lease and last_beat together. False when the fence is no longer ours. */
+export async function beatDelivery(
+  db: Queryable,
+  beat: { readonly deliveryId: string; readonly threadId: string; readonly fence: string; readonly leaseMs: number },
+): Promise<boolean> {
+  const { rows } = await db.query(
+    `with lease as (
+       update ${s}.thread_leases set expires_at = clock_timestamp() + $4::int * interval '1 millisecond'
+       where thread_id = $2 and fence = $3::bigint returning 1
+     ), beat as (
+       update ${s}.deliveries set last_beat = clock_timestamp() where delivery_id = $1 and exists (select 1 from lease)
+     )
+     select count(*)::int as held from lease`,
+    [beat.deliveryId, beat.threadId, beat.fence, Math.round(beat.leaseMs)],
+  );
+  return z.object({ held: z.number() }).parse(rows[0]).held === 1;
+}

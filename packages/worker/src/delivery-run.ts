@@ -1,0 +1,307 @@
+// The leased part of a delivery: bury the lost, name the cause, decide how to resume, drive the graph, mark the end.
+
+import { RunControl } from "@langchain/langgraph";
+import { type Span, trace } from "@opentelemetry/api";
+import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
+import type { Agent } from "./agent.ts";
+import { recordAnswer, useAnswer } from "./answer.ts";
+import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
+import { obituaryOf } from "./delivery-bury.ts";
+import { redeliveryCause } from "./delivery-cause.ts";
+import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
+import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
+import { errorText, WorkerError } from "./errors.ts";
+import { type DriveResult, drive, type Invocation } from "./graph.ts";
+import { closeOpenCalls } from "./graph-close.ts";
+import { decideResume, type ResumeDecision } from "./graph-resume.ts";
+import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
+import { pause } from "./intake.ts";
+import { Lease } from "./lease.ts";
+import type { AnswerRequest, RunRequest } from "./message.ts";
+import { endDriven, endFailed, endMarked } from "./run-end.ts";
+import type { RunEvidence } from "./run-rows.ts";
+
+export interface LeasedRun {
+  readonly request: RunRequest | AnswerRequest;
+  readonly agent: Agent;
+  readonly evidence: RunEvidence;
+  readonly fence: string;
+  readonly reopen: boolean;
+}
+
+/** A head in the future is waited for this long; more is given back (DESIGN section 5.5). */
+const SKEW_WAIT_MAX_MS = 10_000;
+
+/** What the steps of one leased delivery share. */
+export interface RunContext extends LeasedRun {
+  readonly parts: WorkerParts;
+  readonly delivery: Delivery;
+  readonly lease: Lease;
+  readonly savers: DeliverySaver;
+  /** Lease lost, deadline, forced drain: whatever fires first. */
+  readonly signal: AbortSignal;
+}
+
+export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Promise<Ending> {
+  const lease = startLease(parts, delivery, leased);
+  const deadline = startDeadline(parts);
+  const context: RunContext = {
+    ...leased,
+    parts,
+    delivery,
+    lease,
+    savers: saverFor(parts, delivery, leased),
+    signal: AbortSignal.any([lease.signal, parts.drain.forced, deadline.signal]),
+  };
+  try {
+    return await leasedSteps(context);
+  } catch (error) {
+    return await endFailed(context, error);
+  } finally {
+    deadline.cancel();
+    // Whatever ends the delivery must find no beat in flight on the same handle (complaint Q01, Q03).
+    await lease.stop();
+  }
+}
+
+async function leasedSteps(context: RunContext): Promise<Ending> {
+  const { parts, delivery, evidence, request } = context;
+  const lost = await beginDelivery(parts.pool, {
+    runId: request.runId,
+    deliveryId: delivery.deliveryId,
+    fence: context.fence,
+    sqsMessageId: delivery.sqsMessageId,
+    graphFingerprint: context.agent.fingerprint,
+    reopen: context.reopen,
+  });
+  if (lost === undefined) throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
+  await bury(context, lost);
+  const cause = nameCause(context, lost);
+  const { decision, state } = await decide(context);
+  await noteCause(parts.pool, delivery.deliveryId, {
+    cause,
+    resumedFromStep: "step" in decision ? decision.step : undefined,
+  });
+  delivery.root.setAttributes({
+    [ATTR.resumeDecision]: decision.state,
+    [ATTR.resumeReason]: decision.reason,
+    ...("step" in decision ? { [ATTR.resumedFromStep]: decision.step } : {}),
+  });
+  parts.log.info(
+    {
+      run_id: request.runId,
+      thread_id: request.threadId,
+      receive_count: delivery.receiveCount,
+      cause,
+      decision: decision.state,
+      earlier: evidence.earlier.length,
+    },
+    decision.reason,
+  );
+  return follow(context, decision, state);
+}
+
+/** The obituary is for people: failing to write one must not stop the run that lives. */
+async function bury(context: RunContext, lost: readonly LostDeliveryRow[]): Promise<void> {
+  const { parts, request, agent } = context;
+  for (const row of lost) {
+    try {
+      const obituary = await obituaryOf(row, {
+        db: parts.pool,
+        ledger: parts.ledger,
+        checkpointSchema: parts.config.checkpointSchema,
+        queue: parts.queue.name,
+        run: { runId: request.runId, threadId: request.threadId, agent: agent.name },
+        foundAtMs: parts.wallNow(),
+      });
+      linkTo(context.delivery.root, row);
+      await parts.exportObituary(obituary);
+    } catch (error) {
+      parts.log.warn(
+        { delivery_id: row.deliveryId, error: errorText(error) },
+        "the obituary of a lost delivery could not be written",
+      );
+    }
+  }
+}
+
+function linkTo(root: Span, row: LostDeliveryRow): void {
+  root.addLink({ context: { traceId: row.traceId, spanId: row.rootSpanId, traceFlags: 1, isRemote: true } });
+}
+
+function nameCause(context: RunContext, lost: readonly LostDeliveryRow[]): string {
+  const { delivery, evidence, request } = context;
+  const lostIds = new Set(lost.map((row) => row.deliveryId));
+  // An answer is a message of its own: only its own earlier deliveries make it a redelivery.
+  const relevant = evidence.earlier.filter(
+    (row) => request.kind === "run" || row.sqsMessageId === delivery.sqsMessageId,
+  );
+  const redelivery = redeliveryCause({
+    sqsMessageId: delivery.sqsMessageId,
+    receiveCount: delivery.receiveCount,
+    earlier: relevant.map((row) => (lostIds.has(row.deliveryId) ? { ...row, outcome: "lost" as const } : row)),
+    reopened: context.reopen,
+  });
+  delivery.root.setAttributes({
+    [ATTR.redelivered]: redelivery.redelivered,
+    [ATTR.redeliveryCause]: redelivery.cause,
+    ...(redelivery.unseenReceives === undefined ? {} : { [ATTR.unseenReceives]: redelivery.unseenReceives }),
+  });
+  return redelivery.cause;
+}
+
+interface Decided {
+  readonly decision: ResumeDecision;
+  readonly state: ThreadState;
+}
+
+/** Reads and decides; waits out a small clock skew once, and decides again. */
+async function decide(context: RunContext): Promise<Decided> {
+  const first = await decideOnce(context);
+  if (first.decision.state !== "not_yet" || first.decision.waitMs > SKEW_WAIT_MAX_MS) return first;
+  await pause(first.decision.waitMs, context.signal);
+  return decideOnce(context);
+}
+
+async function decideOnce(context: RunContext): Promise<Decided> {
+  const { agent, request, savers, evidence, parts, delivery } = context;
+  const state = await readThread(agent, request.threadId, savers.saver);
+  const { run } = evidence;
+  const fit = await graphFit(
+    agent,
+    { threadId: request.threadId, graphFingerprint: run.graphFingerprint, begun: run.firstCheckpointId !== undefined },
+    savers.saver,
+  );
+  const answer =
+    request.kind === "answer"
+      ? await recordAnswer(parts.pool, request, { state, deliveryId: delivery.deliveryId })
+      : undefined;
+  const decision = decideResume({
+    runId: request.runId,
+    firstCheckpointId: run.firstCheckpointId,
+    latestCheckpointId: run.latestCheckpointId,
+    head: state.head,
+    graph: fit,
+    nowMs: parts.wallNow(),
+    skewWaitMaxMs: SKEW_WAIT_MAX_MS,
+    ...(answer === undefined ? {} : { answer }),
+  });
+  return { decision, state };
+}
+
+async function follow(context: RunContext, decision: ResumeDecision, state: ThreadState): Promise<Ending> {
+  switch (decision.state) {
+    case "fresh":
+      if (state.head !== undefined) await closeOpenCalls(context, state);
+      return invoke(context, { kind: "fresh", input: context.request.kind === "run" ? context.request.input : null });
+    case "resume":
+      return invoke(context, { kind: "resume" });
+    case "answer": {
+      if (context.request.kind !== "answer") throw new TypeError("only an answer can be decided as one");
+      await useAnswer(context.parts.pool, context.request.interruptId);
+      return invoke(context, {
+        kind: "answer",
+        interruptId: context.request.interruptId,
+        value: context.request.value,
+      });
+    }
+    case "interrupted":
+    case "finished":
+    case "settled":
+    case "not_yet":
+    case "refused":
+      return endMarked(context, decision, state);
+    default:
+      return decision satisfies never;
+  }
+}
+
+async function invoke(context: RunContext, invocation: Invocation): Promise<Ending> {
+  const { agent, parts, request, delivery, savers, lease } = context;
+  const control = new RunControl();
+  const askDrain = (): void => control.requestDrain("sigterm");
+  parts.drain.asked.addEventListener("abort", askDrain, { once: true });
+  if (parts.drain.asked.aborted) askDrain();
+  try {
+    const result: DriveResult = await drive(agent, invocation, {
+      runId: request.runId,
+      threadId: request.threadId,
+      saver: savers.saver,
+      effects: {
+        ledger: parts.ledger,
+        runId: request.runId,
+        deliveryId: delivery.deliveryId,
+        holder: parts.worker,
+        threadFence: context.fence,
+        signal: context.signal,
+        isLeaseLive: () => lease.isLive(),
+        ...(delivery.receiveCount === undefined ? {} : { receiveCount: delivery.receiveCount }),
+      },
+      signal: context.signal,
+      control,
+      recursionLimit: parts.config.recursionLimit,
+      toolsPerRun: parts.config.toolsPerRun,
+    });
+    return await endDriven(context, result);
+  } catch (error) {
+    if (!isControlFlow(error)) recordError(delivery.root, error);
+    throw error;
+  } finally {
+    parts.drain.asked.removeEventListener("abort", askDrain);
+  }
+}
+
+function startLease(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Lease {
+  const { threadId } = leased.request;
+  const lease = new Lease(
+    {
+      visibilityMs: parts.config.visibilitySeconds * 1000,
+      clock: parts.clock,
+      random: parts.random,
+      extend: () => parts.settler.setVisibility(delivery.receiptHandle, parts.config.visibilitySeconds),
+      renew: (leaseMs) =>
+        beatDelivery(parts.pool, { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs }),
+      onLost: (error) => {
+        delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
+        parts.log.warn({ delivery_id: delivery.deliveryId, run_id: leased.request.runId }, error.message);
+      },
+      onBeatFailed: (error) =>
+        parts.log.warn({ delivery_id: delivery.deliveryId, error: errorText(error) }, "a beat failed; trying again"),
+    },
+    delivery.receivedAt,
+  );
+  lease.start();
+  return lease;
+}
+
+function saverFor(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): DeliverySaver {
+  const context = trace.getActiveSpan()?.spanContext();
+  return deliverySaver({
+    pool: parts.pool,
+    schema: parts.config.checkpointSchema,
+    runId: leased.request.runId,
+    threadId: leased.request.threadId,
+    fence: leased.fence,
+    metadata: {
+      run_id: leased.request.runId,
+      delivery_id: delivery.deliveryId,
+      worker: parts.worker,
+      ...(delivery.receiveCount === undefined ? {} : { receive_count: delivery.receiveCount }),
+      ...(context === undefined ? {} : { trace_id: context.traceId, root_span_id: context.spanId }),
+    },
+  });
+}
+
+function startDeadline(parts: WorkerParts): { readonly signal: AbortSignal; readonly cancel: () => void } {
+  const controller = new AbortController();
+  const seconds = parts.config.runDeadlineSeconds;
+  const cancel = parts.clock.after(seconds * 1000, () =>
+    controller.abort(
+      new WorkerError(
+        "RUN_DEADLINE",
+        `the delivery worked longer than ${seconds} s; the run goes on from its checkpoint`,
+      ),
+    ),
+  );
+  return { signal: controller.signal, cancel };
+}

@@ -1,0 +1,96 @@
+// The saver of one delivery: PostgreSQL under the delivery's fence, traced, with the evidence the tools' barrier asks for.
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  type ChannelVersions,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type PendingWrite,
+  type SerializerProtocol,
+} from "@langchain/langgraph-checkpoint";
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { fencedPool, type Statement } from "@reprise/tools";
+import { BarrierSaver } from "@reprise/tools/langgraph";
+import { countingSerde, TracedSaver } from "@reprise/tracing/langgraph";
+import type pg from "pg";
+import { checkpointMark } from "./run-rows.ts";
+
+export interface DeliverySaverParts {
+  readonly pool: pg.Pool;
+  /** Schema of LangGraph's tables. */
+  readonly schema: string;
+  readonly serde?: SerializerProtocol;
+  /** The run whose row moves along with each root checkpoint; absent where a write must not count as the run's own. */
+  readonly runId?: string;
+  readonly threadId: string;
+  readonly fence: string;
+  /** Goes into each checkpoint's metadata: who wrote it, for resume, obituary and diagnosis. */
+  readonly metadata: Readonly<Record<string, string | number | boolean>>;
+}
+
+export interface DeliverySaver {
+  /** Lent to the graph for this delivery. */
+  readonly saver: BaseCheckpointSaver;
+  /** Waits for puts and writes still in flight: a failed invoke rejects before its siblings have landed. */
+  settle(): Promise<void>;
+}
+
+export function deliverySaver(parts: DeliverySaverParts): DeliverySaver {
+  const traced = new TracedSaver(new FencedSaver(parts), { metadata: parts.metadata });
+  return { saver: new BarrierSaver(traced), settle: () => traced.settle() };
+}
+
+/**
+ * A stock PostgresSaver whose every write asserts the thread's fence inside its own transaction, and whose root
+ * checkpoints move the run row along in that same transaction. A stale worker stores nothing
+ * (`test/delivery-saver.real.test.ts`). Reads are the stock saver's.
+ */
+class FencedSaver extends BaseCheckpointSaver {
+  readonly #parts: DeliverySaverParts;
+  readonly #reader: PostgresSaver;
+  readonly #writer: PostgresSaver;
+
+  constructor(parts: DeliverySaverParts) {
+    const serde = countingSerde(parts.serde);
+    super(serde);
+    this.#parts = parts;
+    this.#reader = new PostgresSaver(parts.pool, serde, { schema: parts.schema });
+    this.#writer = this.#writerWith([]);
+  }
+
+  override getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    return this.#reader.getTuple(config);
+  }
+
+  override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+    return this.#reader.list(config, options);
+  }
+
+  override put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const isRoot = (config.configurable?.["checkpoint_ns"] ?? "") === "";
+    const { runId } = this.#parts;
+    const mark = isRoot && runId !== undefined ? [checkpointMark(runId, checkpoint.id, metadata.step)] : [];
+    return this.#writerWith(mark).put(config, checkpoint, metadata, newVersions);
+  }
+
+  override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+    await this.#writer.putWrites(config, writes, taskId);
+  }
+
+  override deleteThread(threadId: string): Promise<void> {
+    return this.#writer.deleteThread(threadId);
+  }
+
+  /** A saver per put costs a constructor without I/O, and spares the transaction a context to be passed through. */
+  #writerWith(beforeCommit: readonly Statement[]): PostgresSaver {
+    const { pool, threadId, fence, schema } = this.#parts;
+    return new PostgresSaver(fencedPool(pool, { threadId, fence }, { beforeCommit }), this.serde, { schema });
+  }
+}

@@ -1,0 +1,13 @@
+// @reprise/worker: what a program that runs or feeds a worker imports, in the order of the flow.
+
+export { type Agent, type AgentDefinition, type AgentGraph, defineAgent } from "./agent.ts";
+export { type Config, readConfig, SETTINGS, type Setting } from "./config.ts";
+export { type Redelivery, type RedeliveryCause, redeliveryCause } from "./delivery-cause.ts";
+export { REFUSALS, type RefusalCode, WorkerError, type WorkerErrorCode } from "./errors.ts";
+export { decideResume, type ResumeDecision, type ResumeEvidence } from "./graph-resume.ts";
+export { type AnswerRequest, MESSAGE_SCHEMA, type ParsedMessage, parseMessage, type RunRequest } from "./message.ts";
+export { migrateDatabase } from "./migrate.ts";
+export { type AnswerToSend, type RunToSend, type Sent, sendAnswer, sendRun } from "./producer.ts";
+export type { DeliveryOutcome, RunStatus } from "./run.ts";
+export { type ToolAgentOptions, toolAgent } from "./tool-agent.ts";
+export { startWorker, type Worker, type WorkerOptions } from "./worker.ts";

@@ -1,0 +1,144 @@
+// The lease of one delivery: SQS visibility first, then the thread's row, beat by beat; its loss aborts the run's signal.
+import { WorkerError } from "./errors.ts";
+import { beatDelayMs, leaseLengthMs } from "./lease-time.ts";
+
+/** Monotonic time and timers, injected by tests. */
+export interface Clock {
+  now(): number;
+  /** Calls back once, later; the returned function cancels it. Never keeps the process alive. */
+  after(ms: number, run: () => void): () => void;
+}
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+export interface LeaseParts {
+  readonly visibilityMs: number;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Extends the message's visibility to `visibilityMs` from now. Rejects when SQS refuses or does not answer. */
+  readonly extend: () => Promise<void>;
+  /** Renews the thread's lease and the delivery's last_beat for `leaseMs`. False when the fence is no longer ours. */
+  readonly renew: (leaseMs: number) => Promise<boolean>;
+  /** One call, when the lease is lost; `reason` is for people. */
+  readonly onLost: (error: WorkerError) => void;
+  /** A beat that failed while time is left: it is tried again at once, until the deadline. */
+  readonly onBeatFailed: (error: unknown) => void;
+}
+
+/** Failed beats are repeated this often, with the deadline counting on (case C11). */
+const RETRY_SHARE = 0.1;
+
+/**
+ * Owns a delivery's time. `deadline` counts from the send of the last accepted beat: past it the message may be
+ * anybody's, whatever this process believes, so it forbids effects and checkpoints at once (`isLive`).
+ */
+export class Lease {
+  readonly #parts: LeaseParts;
+  readonly #lost = new AbortController();
+  #deadline: number;
+  #cancelBeat: () => void = () => {};
+  #cancelDeadline: () => void = () => {};
+  /** Beats are strictly one after the other, and none overlaps the delete, the backoff or the release. */
+  #beating: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  /** @param sinceMs clock time of the receive that made the message ours */
+  constructor(parts: LeaseParts, sinceMs: number) {
+    this.#parts = parts;
+    this.#deadline = sinceMs + leaseLengthMs(parts.visibilityMs, 0);
+  }
+
+  /** Aborted with a WorkerError LEASE_LOST when the lease is lost. */
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Checked before each effect: true also right after a blocked event loop, since it compares clocks, not timers. */
+  isLive(): boolean {
+    return !this.#lost.signal.aborted && this.#parts.clock.now() < this.#deadline;
+  }
+
+  /** What is left for the thread's lease to be taken with. */
+  remainingMs(): number {
+    return Math.max(0, this.#deadline - this.#parts.clock.now());
+  }
+
+  start(): void {
+    this.#armDeadline();
+    this.#armBeat(beatDelayMs(this.#parts.visibilityMs, this.#parts.random()));
+  }
+
+  /** Stops beating and waits for a beat in flight, so that what follows on the same handle is never overtaken. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancelBeat();
+    this.#cancelDeadline();
+    await this.#beating;
+  }
+
+  #armBeat(delayMs: number): void {
+    if (this.#stopped || this.#lost.signal.aborted) return;
+    this.#cancelBeat = this.#parts.clock.after(delayMs, () => {
+      this.#beating = this.#beat();
+    });
+  }
+
+  #armDeadline(): void {
+    this.#cancelDeadline();
+    this.#cancelDeadline = this.#parts.clock.after(Math.max(0, this.remainingMs()), () => {
+      if (!this.#stopped && this.remainingMs() === 0) this.#lose("no beat was accepted in time");
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, visibilityMs, random } = this.#parts;
+    const sentAt = clock.now();
+    try {
+      await this.#parts.extend();
+      const leaseMs = leaseLengthMs(visibilityMs, clock.now() - sentAt);
+      if (!(await this.#parts.renew(leaseMs))) {
+        this.#lose("another worker holds the thread");
+        return;
+      }
+      this.#deadline = sentAt + leaseLengthMs(visibilityMs, 0);
+      this.#armDeadline();
+      this.#armBeat(beatDelayMs(visibilityMs, random()));
+    } catch (error) {
+      this.#afterFailure(error);
+    }
+  }
+
+  #afterFailure(error: unknown): void {
+    if (isHandleGone(error)) {
+      this.#lose("SQS no longer knows the receipt handle as in flight");
+      return;
+    }
+    this.#parts.onBeatFailed(error);
+    this.#armBeat(this.#parts.visibilityMs * RETRY_SHARE * (0.5 + this.#parts.random() / 2));
+  }
+
+  #lose(reason: string): void {
+    if (this.#lost.signal.aborted || this.#stopped) return;
+    const error = new WorkerError(
+      "LEASE_LOST",
+      `${reason}; the run stops here and another delivery goes on from its last checkpoint`,
+    );
+    this.#cancelBeat();
+    this.#cancelDeadline();
+    this.#lost.abort(error);
+    this.#parts.onLost(error);
+  }
+}
+
+/** SQS answers that a later beat cannot mend (ChangeMessageVisibility, SQS API reference). */
+function isHandleGone(error: unknown): boolean {
+  const name = error instanceof Error ? error.name : "";
+  return name === "MessageNotInflight" || name === "ReceiptHandleIsInvalid" || name === "InvalidParameterValue";
+}

@@ -1,0 +1,197 @@
+// How a leased delivery ends: the run's row first, then what becomes of the message. Crash points are named where they matter.
+import { recordError } from "@reprise/tracing";
+import type { Ending } from "./delivery.ts";
+import type { RunContext } from "./delivery-run.ts";
+import { errorName, errorText, WorkerError } from "./errors.ts";
+import type { DriveResult } from "./graph.ts";
+import type { ResumeDecision } from "./graph-resume.ts";
+import type { ThreadState } from "./graph-state.ts";
+import { backoffMs } from "./lease-time.ts";
+import type { RunStatus } from "./run.ts";
+import { park } from "./run-park.ts";
+import { markRun } from "./run-rows.ts";
+
+const RETRY = { baseMs: 1_000, maxMs: 300_000 } as const;
+/** A run whose graph this deploy does not have comes back after this, for the deploy that has it. */
+const GRAPH_CHANGED_MS = 30_000;
+/** The result kept in the row; the full state is in the checkpoint. UTF-16 units of JSON. */
+const RESULT_MAX = 65_536;
+
+/** The graph was driven and came back without an error. */
+export async function endDriven(context: RunContext, result: DriveResult): Promise<Ending> {
+  await context.savers.settle();
+  switch (result.state) {
+    case "finished":
+      return finish(context, result.values, "the graph ended");
+    case "interrupted": {
+      const interrupts = cut(JSON.stringify(result.interrupts));
+      await mark(context, { status: "interrupted", interrupts });
+      const ids = result.interrupts.map((interrupt) => interrupt.id).join(", ");
+      return ending(context, {
+        outcome: "interrupted",
+        reason: `waits for an answer to ${ids}`,
+        message: { do: "delete" },
+      });
+    }
+    case "drained":
+      return handBack(context, "SIGTERM: stopped after its checkpoint");
+    default:
+      return result satisfies never;
+  }
+}
+
+/** Nothing was driven: the decision itself is the end. */
+export async function endMarked(
+  context: RunContext,
+  decision: Exclude<ResumeDecision, { state: "fresh" | "resume" | "answer" }>,
+  state: ThreadState,
+): Promise<Ending> {
+  const { reason } = decision;
+  switch (decision.state) {
+    case "finished":
+      return finish(context, state.values, reason);
+    case "interrupted":
+      await mark(context, { status: "interrupted", interrupts: cut(JSON.stringify(pendingOf(state))) });
+      return ending(context, { outcome: "interrupted", reason, message: { do: "delete" } });
+    case "settled":
+      await mark(context, { status: "interrupted", interrupts: cut(JSON.stringify(pendingOf(state))) });
+      return ending(context, { outcome: "settled", reason, message: { do: "delete" } });
+    case "not_yet":
+      return ending(context, { outcome: "not_yet", reason, message: { do: "return", afterMs: decision.waitMs } });
+    case "refused":
+      return endRefused(context, decision);
+    default:
+      return decision satisfies never;
+  }
+}
+
+async function endRefused(
+  context: RunContext,
+  refusal: Extract<ResumeDecision, { state: "refused" }>,
+): Promise<Ending> {
+  const { code, reason } = refusal;
+  const { receiveCount } = context.delivery;
+  const { maxReceives } = context.parts.queue;
+  const last = receiveCount !== undefined && maxReceives !== undefined && receiveCount >= maxReceives;
+  if (refusal.again === "returned" && !last) {
+    return ending(context, { outcome: "returned", code, reason, message: { do: "return", afterMs: GRAPH_CHANGED_MS } });
+  }
+  if (code === "ANSWER_CONFLICT" || code === "ANSWER_UNKNOWN_INTERRUPT") {
+    // The answer is refused; the run goes on waiting for the right one.
+    await keepMessage(context, code, reason, false);
+    await mark(context, { status: context.evidence.run.status });
+    return ending(context, { outcome: "refused", code, reason, message: { do: "delete" } });
+  }
+  return parkRun(context, code, reason);
+}
+
+/** An error ended the drive. Faults are counted on the run, in PostgreSQL; hand-backs and lost leases are none. */
+export async function endFailed(context: RunContext, error: unknown): Promise<Ending> {
+  const { parts, lease, delivery } = context;
+  await context.savers.settle();
+  if (lease.signal.aborted || isLost(error)) {
+    return {
+      outcome: "lease_lost",
+      code: "LEASE_LOST",
+      reason: errorText(error),
+      message: { do: "keep" },
+      row: "written",
+    };
+  }
+  if (parts.drain.forced.aborted) return handBack(context, "SIGTERM: stopped by the end of the drain");
+  recordError(delivery.root, error);
+  return failedOnce(context, context.signal.aborted ? context.signal.reason : error);
+}
+
+async function failedOnce(context: RunContext, error: unknown): Promise<Ending> {
+  const { run } = context.evidence;
+  const faults = context.reopen ? 1 : run.lostDeliveries + run.failedDeliveries + 1;
+  const code = errorName(error);
+  const reason = errorText(error);
+  if (faults >= context.parts.config.faultLimit)
+    return parkRun(context, "FAULT_LIMIT", `${faults} faults; the last: ${reason}`);
+  await mark(context, { status: "running", failed: true, errorCode: code, errorText: cut(reason) });
+  const afterMs = backoffMs(faults, context.parts.random(), RETRY);
+  return ending(context, { outcome: "failed_retry", code, reason, message: { do: "return", afterMs } });
+}
+
+async function finish(context: RunContext, values: unknown, reason: string): Promise<Ending> {
+  const result = context.agent.result(values);
+  // Killed after this and before the delete: the next delivery finds the run finished and settles the message.
+  await mark(context, { status: "finished", result: cut(JSON.stringify(result) ?? "null") });
+  return ending(context, { outcome: "finished", reason, message: { do: "delete" } });
+}
+
+/** Writes are settled already; row and lease go in one statement (closeRow), then visibility 0. */
+function handBack(context: RunContext, reason: string): Ending {
+  return ending(context, { outcome: "handback", reason, message: { do: "return", afterMs: 0 } });
+}
+
+async function parkRun(context: RunContext, code: string, reason: string): Promise<Ending> {
+  await keepMessage(context, code, reason, true);
+  return ending(context, { outcome: "parked", code, reason, message: { do: "delete" } });
+}
+
+function keepMessage(
+  { parts, delivery, request }: RunContext,
+  code: string,
+  reason: string,
+  withRun: boolean,
+): Promise<void> {
+  const message = {
+    sqsMessageId: delivery.sqsMessageId,
+    queueUrl: parts.queue.url,
+    runId: request.runId,
+    threadId: request.threadId,
+    receiveCount: delivery.receiveCount,
+    code,
+    reason,
+    body: delivery.body,
+    messageAttributes: delivery.messageAttributes,
+    traceId: delivery.root.spanContext().traceId,
+  };
+  return withRun ? park(parts.pool, message, { parkRun: true }) : park(parts.pool, message);
+}
+
+interface Mark {
+  readonly status: RunStatus;
+  readonly result?: string;
+  readonly interrupts?: string;
+  readonly errorCode?: string;
+  readonly errorText?: string;
+  readonly failed?: true;
+}
+
+/** Under the fence: a worker that lost the thread marks nothing, and learns it here. */
+async function mark(context: RunContext, mark: Mark): Promise<void> {
+  const { parts, request, delivery, fence } = context;
+  const marked = await markRun(parts.pool, {
+    ...mark,
+    runId: request.runId,
+    deliveryId: delivery.deliveryId,
+    threadId: request.threadId,
+    fence,
+  });
+  if (!marked)
+    throw new WorkerError("LEASE_LOST", `run ${request.runId} is held by another delivery; nothing was marked`);
+}
+
+function ending(context: RunContext, how: Omit<Ending, "row" | "release">): Ending {
+  return { ...how, row: "written", release: { threadId: context.request.threadId, fence: context.fence } };
+}
+
+function isLost(error: unknown): boolean {
+  const code = errorName(error);
+  return code === "FENCE_LOST" || code === "LEASE_LOST";
+}
+
+function pendingOf(state: ThreadState): readonly { readonly id: string | undefined; readonly value: unknown }[] {
+  return state.snapshot.tasks.flatMap((task) => task.interrupts.map(({ id, value }) => ({ id, value })));
+}
+
+/** Text for a row: what does not fit is said, not lost silently; the state itself is in the checkpoint. */
+function cut(text: string): string {
+  return text.length <= RESULT_MAX
+    ? text
+    : JSON.stringify({ truncated: true, length: text.length, start: text.slice(0, 1_000) });
+}

@@ -1,0 +1,202 @@
+// Composition: puts the parts of a worker together, starts the intake, and takes it down inside the stop grace.
+import { hostname } from "node:os";
+import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { type Ledger, PostgresLedger } from "@reprise/tools";
+import type { LostDelivery } from "@reprise/tracing";
+import type pg from "pg";
+import { type Agent, agentsByName } from "./agent.ts";
+import type { Config } from "./config.ts";
+import { handleDelivery, type WorkerParts } from "./delivery.ts";
+import { errorText, WorkerError } from "./errors.ts";
+import { createIntake, pause } from "./intake.ts";
+import { systemClock } from "./lease.ts";
+import { createLogger, type Logger } from "./log.ts";
+import { missingMigrations } from "./migrate.ts";
+import { createPool, listenTo } from "./pool.ts";
+import { sendWaiting } from "./run-waiting.ts";
+import { createSettler } from "./settle.ts";
+
+export interface WorkerOptions {
+  readonly config: Config;
+  readonly agents: readonly Agent[];
+  /** Your own pool (TLS, IAM auth, pooler); the worker adds error listeners and never ends it. Default: one from DATABASE_URL. */
+  readonly pool?: pg.Pool;
+  /** Your own client configuration for SQS. Default: region and endpoint of the configuration, credentials of the SDK's chain. */
+  readonly sqs?: () => SQSClient;
+  readonly ledger?: Ledger;
+  readonly log?: Logger;
+  /** Where obituaries of lost deliveries go. Default: nowhere; `startTracing().exportObituary` fits. */
+  readonly exportObituary?: (lost: LostDelivery) => Promise<void>;
+}
+
+export interface Worker {
+  /** Who this worker is, in rows and spans. */
+  readonly name: string;
+  /** Deliveries in work. */
+  active(): number;
+  /**
+   * Stops receiving, lets graphs reach their next checkpoint, hands the rest back at the end of the drain budget, and closes
+   * what the worker opened. Resolves when all is done; a second call returns the same promise and cuts the drain short.
+   */
+  stop(): Promise<void>;
+}
+
+/** Looked at this often for runs whose turn has come and that nobody sent. */
+const WAITING_SWEEP_MS = 15_000;
+/** After the forced abort, nodes get this long to let go before the process leaves without them. */
+const ABORT_GRACE_MS = 2_000;
+
+/**
+ * Starts a worker.
+ *
+ * @throws WorkerError DATABASE_NOT_MIGRATED when the tables are missing; AGENT_DUPLICATE
+ */
+export async function startWorker(options: WorkerOptions): Promise<Worker> {
+  const { config } = options;
+  const log = options.log ?? createLogger(config.logLevel);
+  const onPoolError = (text: string): void =>
+    log.warn({ error: text }, "a PostgreSQL connection was lost; the next query opens another");
+  const pool =
+    options.pool === undefined
+      ? createPool({
+          connectionString: config.databaseUrl,
+          max: config.poolMax,
+          applicationName: "reprise-worker",
+          onError: onPoolError,
+        })
+      : listenTo(options.pool, onPoolError);
+  await requireTables(pool);
+  const newClient = options.sqs ?? ((): SQSClient => sqsClient(config));
+  // Two clients: a client's sockets are shared, and long polls would make deletes wait (facts/queue, P27).
+  const clients = { poll: newClient(), settle: newClient() };
+  const name = `${hostname()}:${process.pid}`;
+  const drain = { asked: new AbortController(), forced: new AbortController() };
+  const waiting = waitingRuns({ pool, client: clients.settle, config, log });
+  const parts: WorkerParts = {
+    config,
+    pool,
+    ledger: options.ledger ?? new PostgresLedger(pool),
+    settler: createSettler({ client: clients.settle, queueUrl: config.queueUrl }),
+    agents: agentsByName(options.agents),
+    exportObituary: options.exportObituary ?? (async () => {}),
+    queue: {
+      url: config.queueUrl,
+      name: queueName(config.queueUrl),
+      maxReceives: await maxReceives(clients.settle, config, log),
+    },
+    worker: name,
+    clock: systemClock,
+    wallNow: Date.now,
+    random: Math.random,
+    log,
+    drain: { asked: drain.asked.signal, forced: drain.forced.signal },
+    onThreadFree: waiting.onThreadFree,
+  };
+  const intake = createIntake({
+    client: clients.poll,
+    queueUrl: config.queueUrl,
+    concurrency: config.concurrency,
+    waitSeconds: config.waitSeconds,
+    visibilitySeconds: config.visibilitySeconds,
+    now: systemClock.now,
+    random: Math.random,
+    onDelivery: (received) => handleDelivery(parts, received),
+    onUnwanted: (message) => parts.settler.setVisibility(message.ReceiptHandle ?? "", 0),
+    onPollError: (error, retryInMs) =>
+      log.warn({ error: errorText(error), retry_in_ms: retryInMs }, "a receive failed"),
+  });
+  intake.start();
+  log.info({ worker: name, queue: parts.queue.name, agents: [...parts.agents.keys()] }, "worker started");
+
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    log.info({ active: intake.active() }, "stopping: no more receives, runs stop at their next checkpoint");
+    waiting.stop();
+    drain.asked.abort();
+    await Promise.all([intake.stop(), drained(intake, drain.forced, config.drainSeconds * 1000)]);
+    clients.poll.destroy();
+    clients.settle.destroy();
+    if (options.pool === undefined) await pool.end();
+    log.info({}, "worker stopped");
+  };
+  return {
+    name,
+    active: () => intake.active(),
+    stop: () => {
+      if (stopping === undefined) stopping = stop();
+      else drain.forced.abort();
+      return stopping;
+    },
+  };
+}
+
+/** Waits for the runs, then aborts and hands back what is left. */
+async function drained(intake: { idle(): Promise<void> }, forced: AbortController, budgetMs: number): Promise<void> {
+  const finished = new AbortController();
+  const idle = intake.idle().finally(() => finished.abort());
+  await pause(budgetMs, AbortSignal.any([finished.signal, forced.signal]));
+  forced.abort();
+  await Promise.race([idle, pause(ABORT_GRACE_MS, finished.signal)]);
+}
+
+/** Sends waiting runs when a thread frees, and sweeps for those that nobody sent. One look at a time. */
+function waitingRuns(parts: {
+  readonly pool: pg.Pool;
+  readonly client: SQSClient;
+  readonly config: Config;
+  readonly log: Logger;
+}): {
+  onThreadFree: (threadId: string) => void;
+  stop: () => void;
+} {
+  const look = (threadId?: string): void => {
+    sendWaiting({ db: parts.pool, client: parts.client, queueUrl: parts.config.queueUrl }, threadId).catch(
+      (error: unknown) =>
+        parts.log.warn({ error: errorText(error) }, "waiting runs could not be sent; the next sweep tries again"),
+    );
+  };
+  const timer = setInterval(look, WAITING_SWEEP_MS);
+  timer.unref();
+  return { onThreadFree: look, stop: () => clearInterval(timer) };
+}
+
+export function sqsClient(config: Pick<Config, "awsRegion" | "sqsEndpoint">): SQSClient {
+  return new SQSClient({
+    region: config.awsRegion,
+    ...(config.sqsEndpoint === undefined ? {} : { endpoint: config.sqsEndpoint }),
+  });
+}
+
+export function queueName(queueUrl: string): string {
+  return queueUrl.split("/").at(-1) ?? queueUrl;
+}
+
+/** The redrive policy's limit: at the last receive before the DLQ some messages are parked instead of given back. */
+async function maxReceives(client: SQSClient, config: Config, log: Logger): Promise<number | undefined> {
+  try {
+    const { Attributes } = await client.send(
+      new GetQueueAttributesCommand({ QueueUrl: config.queueUrl, AttributeNames: ["RedrivePolicy"] }),
+    );
+    const policy: unknown = JSON.parse(Attributes?.RedrivePolicy ?? "{}");
+    const limit =
+      typeof policy === "object" && policy !== null && "maxReceiveCount" in policy
+        ? Number(policy.maxReceiveCount)
+        : Number.NaN;
+    return Number.isInteger(limit) ? limit : undefined;
+  } catch (error) {
+    log.warn(
+      { error: errorText(error) },
+      "the queue's redrive policy could not be read (sqs:GetQueueAttributes); its limit is unknown",
+    );
+    return undefined;
+  }
+}
+
+async function requireTables(pool: pg.Pool): Promise<void> {
+  const missing = await missingMigrations(pool);
+  if (missing.length === 0) return;
+  throw new WorkerError(
+    "DATABASE_NOT_MIGRATED",
+    `the database lacks ${missing.join(", ")}; run \`reprise migrate\` once for each deploy`,
+  );
+}
