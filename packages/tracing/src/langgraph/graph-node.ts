@@ -42,19 +42,21 @@ export function isTracedNode(value: unknown): boolean {
   return typeof value === "object" && value !== null && TRACED in value;
 }
 
-/** Rejects with the signal's reason when it aborts first; leaves no listener behind on a signal that outlives the node. */
+/** Rejects with the signal's reason when it aborts first. */
 async function untilAborted(outcome: Promise<unknown>, signal: AbortSignal | undefined): Promise<unknown> {
   if (signal === undefined) return outcome;
+  // A signal of our own: all tasks of a step share LangGraph's, and Node warns of a leak at its eleventh listener.
+  const ours = AbortSignal.any([signal]);
   let onAbort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
+    onAbort = () => reject(ours.reason);
+    if (ours.aborted) onAbort();
+    else ours.addEventListener("abort", onAbort, { once: true });
   });
   try {
     return await Promise.race([outcome, aborted]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    ours.removeEventListener("abort", onAbort);
   }
 }
 
