@@ -44,7 +44,7 @@ export type RequestLogCounters = { readonly written: number; readonly dropped: n
 export class RequestLog {
   readonly #entries: RequestEntry[] = [];
   readonly #entriesMax: number;
-  readonly #file: number | null;
+  #file: number | null;
   #written = 0;
   #dropped = 0;
 
@@ -84,7 +84,9 @@ export class RequestLog {
     return { written: this.#written, dropped: this.#dropped };
   }
 
+  /** A request that a delay kept past the closing must not write to a descriptor that may be another file's by then. */
   close(): void {
     if (this.#file !== null) closeSync(this.#file);
+    this.#file = null;
   }
 }
