@@ -8,8 +8,21 @@ export {
   type TraceAttribute,
 } from "./carrier.ts";
 export { ExportFailedError, OptionInvalidError, TracingError, type TracingErrorCode } from "./errors.ts";
+// reading
 export { FILTER_DEPTH_MAX, FILTER_LENGTH_MAX, type ParsedFilter, parseFilter } from "./filter.ts";
+// the way out
 export { createGate, type Gate, type GatedError, type GatedValue, type GateOptions } from "./gate.ts";
+// set-up
+export { registerLoader } from "./loader.ts";
 export { ATTR, EVENT, type SamplingReason, SPAN } from "./names.ts";
+export { type LostCheckpoint, type LostDelivery, type OpenExecution, obituarySpans } from "./obituary.ts";
 export { PRODUCT } from "./product.ts";
+// verdicts
+export { KeepRecordingSampler } from "./sampler.ts";
+export { startTracing, type Tracing, type TracingOptions } from "./setup.ts";
+// spans
 export { definedAttributes, isControlFlow, recordError, SCOPE, type SpanOptions, tracer, withSpan } from "./span.ts";
+export type { TailPolicy } from "./tail-decision.ts";
+export { TailSamplingProcessor } from "./tail-sampler.ts";
+export type { TailClock, TailOptions } from "./tail-sampler-options.ts";
+export type { CapKind, DropCause, TailStats } from "./tail-sampler-stats.ts";

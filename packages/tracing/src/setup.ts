@@ -1,0 +1,103 @@
+// One call that sets tracing up: SDK, sampler, gate, exporter and the instrumentations whose spans nest under ours.
+
+import { diag } from "@opentelemetry/api";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import type { Instrumentation } from "@opentelemetry/instrumentation";
+import { AwsInstrumentation } from "@opentelemetry/instrumentation-aws-sdk";
+import { HttpInstrumentation } from "@opentelemetry/instrumentation-http";
+import { PgInstrumentation } from "@opentelemetry/instrumentation-pg";
+import { UndiciInstrumentation } from "@opentelemetry/instrumentation-undici";
+import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
+import { NodeSDK } from "@opentelemetry/sdk-node";
+import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
+import { createGate, type GateOptions } from "./gate.ts";
+import { type LostDelivery, obituarySpans } from "./obituary.ts";
+import { KeepRecordingSampler } from "./sampler.ts";
+import { TailSamplingProcessor } from "./tail-sampler.ts";
+import type { TailOptions } from "./tail-sampler-options.ts";
+
+export interface TracingOptions {
+  /** Default: what `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` say. */
+  readonly serviceName?: string;
+  /** Added to the detected resource. */
+  readonly resourceAttributes?: Readonly<Record<string, string>>;
+  readonly gate?: GateOptions;
+  readonly sampling?: TailOptions;
+  /** Default: OTLP over HTTP as JSON, configured by `OTEL_EXPORTER_OTLP_*`. */
+  readonly exporter?: SpanExporter;
+  /** Beside fetch, http, pg and the AWS SDK. */
+  readonly instrumentations?: readonly Instrumentation[];
+}
+
+export interface Tracing {
+  readonly tail: TailSamplingProcessor;
+  /** Sends the trace of a lost delivery past the sampler. Rejects with a `TracingError` when it did not arrive; repeating is safe. */
+  exportObituary(lost: LostDelivery): Promise<void>;
+  /** Sends what is kept so far; forces no verdict. */
+  forceFlush(): Promise<void>;
+  /** Flushes and closes within `budgetMs`; what did not arrive by then is lost. Never rejects and never takes longer. */
+  shutdown(budgetMs: number): Promise<"flushed" | "timed_out">;
+}
+
+/**
+ * Starts tracing for this process. The SDK reads the standard `OTEL_*` variables itself (also `OTEL_SDK_DISABLED`). It installs
+ * no signal handler: whoever drains the process calls `shutdown`. In an ESM program call `registerLoader` first.
+ * With an OpenTelemetry SDK of your own leave this alone and register `KeepRecordingSampler` and `TailSamplingProcessor` there.
+ */
+export function startTracing(options: TracingOptions = {}): Tracing {
+  const exporter = options.exporter ?? new OTLPTraceExporter();
+  const tail = new TailSamplingProcessor(exporter, createGate(options.gate), options.sampling);
+  const sdk = new NodeSDK({
+    ...(options.serviceName === undefined ? {} : { serviceName: options.serviceName }),
+    ...resourceOption(options.resourceAttributes),
+    sampler: new KeepRecordingSampler(),
+    spanProcessors: [tail],
+    // Left out, the SDK would start exporters for metrics and logs that nobody asked for.
+    metricReaders: [],
+    logRecordProcessors: [],
+    // The SDK's own cut splits surrogates and runs before any redaction (facts/tracing section 0.11).
+    spanLimits: { attributeValueLengthLimit: Number.POSITIVE_INFINITY },
+    instrumentations: [...standardInstrumentations(), ...(options.instrumentations ?? [])],
+  });
+  sdk.start();
+  return {
+    tail,
+    exportObituary: (lost) => tail.exportNow(obituarySpans(lost, tail.resource())),
+    forceFlush: () => tail.forceFlush(),
+    shutdown: (budgetMs) => withinBudget(sdk.shutdown(), budgetMs),
+  };
+}
+
+function resourceOption(attributes: Readonly<Record<string, string>> | undefined): { readonly resource?: Resource } {
+  return attributes === undefined ? {} : { resource: resourceFromAttributes(attributes) };
+}
+
+/** Spans only under a span of ours: polling and pool upkeep outside a run make none. */
+function standardInstrumentations(): Instrumentation[] {
+  return [
+    new UndiciInstrumentation({ requireParentforSpans: true }),
+    new HttpInstrumentation({ requireParentforOutgoingSpans: true, requireParentforIncomingSpans: true }),
+    new PgInstrumentation({ requireParentSpan: true }),
+    // Its own HTTP requests would stand as a second span under each call.
+    new AwsInstrumentation({ suppressInternalInstrumentation: true }),
+  ];
+}
+
+async function withinBudget(work: Promise<void>, budgetMs: number): Promise<"flushed" | "timed_out"> {
+  let timer: NodeJS.Timeout | undefined;
+  const budget = new Promise<"timed_out">((resolve) => {
+    timer = setTimeout(() => resolve("timed_out"), budgetMs);
+  });
+  const flushed = work.then(
+    () => "flushed" as const,
+    (error: unknown) => {
+      diag.warn("tracing: shutdown failed", error);
+      return "timed_out" as const;
+    },
+  );
+  try {
+    return await Promise.race([flushed, budget]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,326 @@
+// The in-process tail sampler: holds the spans of undecided traces, decides at the first reason, sends kept ones on. Bounded everywhere.
+
+import { type Context, context, diag, ROOT_CONTEXT } from "@opentelemetry/api";
+import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
+import type { Gate } from "./gate.ts";
+import { ATTR, type SamplingReason } from "./names.ts";
+import {
+  capVerdict,
+  type EndedTrace,
+  endedSpanReason,
+  endVerdict,
+  isPoll,
+  startedSpanReason,
+  type TailVerdict,
+} from "./tail-decision.ts";
+import {
+  systemClock,
+  type TailClock,
+  type TailOptions,
+  type TailSettings,
+  tailSettings,
+} from "./tail-sampler-options.ts";
+import { ReleaseQueue } from "./tail-sampler-release.ts";
+import { type CapKind, newCounters, type TailCounters, type TailStats } from "./tail-sampler-stats.ts";
+import { isLocalRoot, LiveTraces, type LocalTrace } from "./tail-sampler-trace.ts";
+
+/**
+ * Register it as the only processor of its exporter, with `KeepRecordingSampler`. It owns its BatchSpanProcessor: sibling
+ * processors shut down in parallel, and the batch must close after the last verdict.
+ *
+ * A trace here is a local trace: its root has no parent or a remote one. It is decided once, by the first of: a span that
+ * ended with an error; a doubtful effect; the graph of a redelivered message starting; still open (or ended) past the slow
+ * threshold; complete (then the share decides, by run id); a cap; shutdown. Nothing is held longer than the slow threshold.
+ * None of its methods throws: the SDK guards no processor, so a throw here would become the caller's.
+ */
+export class TailSamplingProcessor implements SpanProcessor {
+  readonly #settings: TailSettings;
+  readonly #clock: TailClock;
+  readonly #counters: TailCounters = newCounters();
+  readonly #live = new LiveTraces();
+  readonly #release: ReleaseQueue;
+  #buffered = 0;
+  #resource: ReadableSpan["resource"] | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+  #closed = false;
+
+  constructor(exporter: SpanExporter, gate: Gate, options: TailOptions = {}) {
+    this.#settings = tailSettings(options);
+    this.#clock = options.clock ?? systemClock();
+    const { maxQueuedSpans, exportTimeoutMs, scheduledDelayMs } = this.#settings;
+    const counters = this.#counters;
+    this.#release = new ReleaseQueue({ exporter, gate, counters, maxQueuedSpans, exportTimeoutMs, scheduledDelayMs });
+  }
+
+  onStart(span: Span, _parent: Context): void {
+    this.#guarded(() => this.#started(span));
+  }
+
+  onEnd(span: ReadableSpan): void {
+    this.#guarded(() => this.#ended(span));
+  }
+
+  /** Sends what is kept so far. Undecided traces stay undecided: a flush is no reason to keep or to drop. */
+  async forceFlush(): Promise<void> {
+    await this.#release.flush();
+  }
+
+  /** Keeps what is undecided (`shutdown`), exports its ended spans, counts the open ones, closes the exporter. */
+  async shutdown(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#cancelTimer?.();
+    for (const trace of [...this.#live.undecided]) {
+      this.#counters.spansDropped.open_at_shutdown += trace.open;
+      const complete = trace.rootEndedAtMs !== undefined || this.#summary(trace).poll;
+      this.#decide(trace, complete ? endVerdict(this.#summary(trace)) : { keep: true, reason: "shutdown" });
+    }
+    for (const trace of this.#live.decided) this.#counters.spansDropped.open_at_shutdown += trace.open;
+    await this.#release.shutdown();
+  }
+
+  /** Past the sampler but not past the gate, for spans that were decided elsewhere (obituaries). Rejects with a `TracingError`. */
+  async exportNow(spans: readonly ReadableSpan[]): Promise<void> {
+    await this.#release.exportNow(spans);
+  }
+
+  /** The resource of this process, once a span was started; obituaries are sent under it. */
+  resource(): ReadableSpan["resource"] | undefined {
+    return this.#resource;
+  }
+
+  stats(): TailStats {
+    return {
+      ...structuredClone(this.#counters),
+      undecidedTraces: this.#live.undecided.size,
+      decidedTraces: this.#live.decided.size,
+      bufferedSpans: this.#buffered,
+      queuedSpans: this.#release.queued,
+    };
+  }
+
+  #started(span: Span): void {
+    if (this.#closed) return;
+    this.#resource ??= span.resource;
+    const trace = isLocalRoot(span) ? this.#opened(span) : this.#live.ofStarted(span);
+    if (trace !== undefined) this.#joined(span, trace);
+    // A local parent nobody has seen: its trace is over and remembered, or it began before this processor did.
+    else if (this.#live.remembered(span.spanContext().traceId) === undefined) this.#joined(span, this.#opened(span));
+  }
+
+  #opened(root: Span): LocalTrace {
+    const { traceId, spanId } = root.spanContext();
+    const startedAtMs = this.#clock.now();
+    const trace: LocalTrace = {
+      traceId,
+      rootSpanId: spanId,
+      root,
+      startedAtMs,
+      started: [],
+      open: 0,
+      verdict: undefined,
+      rootEndedAtMs: undefined,
+    };
+    this.#live.add(trace);
+    this.#live.own(root, trace);
+    this.#boundTraces();
+    this.#arm(startedAtMs + this.#slowMs(trace));
+    return trace;
+  }
+
+  #joined(span: Span, trace: LocalTrace): void {
+    trace.open += 1;
+    if (trace.verdict !== undefined) return;
+    trace.started.push(span);
+    this.#buffered += 1;
+    const reason = startedSpanReason(span.name, trace.root.attributes);
+    if (reason !== undefined) this.#decide(trace, { keep: true, reason });
+    else if (trace.started.length > this.#settings.maxSpansPerTrace) this.#force(trace, "spans_per_trace");
+    else if (this.#buffered > this.#settings.maxBufferedSpans) this.#forceOldest("buffered_spans");
+  }
+
+  #ended(span: ReadableSpan): void {
+    if (this.#closed) {
+      this.#counters.spansDropped.after_shutdown += 1;
+      return;
+    }
+    const trace = this.#live.ofEnded(span);
+    if (trace === undefined) {
+      this.#endedLate(span);
+      return;
+    }
+    const isRoot = span.spanContext().spanId === trace.rootSpanId;
+    trace.open -= 1;
+    if (isRoot) trace.rootEndedAtMs = this.#clock.now();
+    this.#judgeEnded(span, trace, isRoot);
+    if (trace.rootEndedAtMs === undefined) return;
+    if (trace.open > 0) {
+      if (isRoot) this.#arm(trace.rootEndedAtMs + this.#settings.graceMs);
+      return;
+    }
+    if (trace.verdict === undefined) this.#decide(trace, endVerdict(this.#summary(trace)));
+    this.#live.remove(trace);
+  }
+
+  #judgeEnded(span: ReadableSpan, trace: LocalTrace, isRoot: boolean): void {
+    const { verdict } = trace;
+    if (verdict === undefined) {
+      const reason = this.#reasonOf(span);
+      if (reason !== undefined) this.#decide(trace, { keep: true, reason });
+      return;
+    }
+    if (verdict.keep) {
+      this.#release.release(span, isRoot ? verdict.reason : undefined);
+      return;
+    }
+    // A cap dropped it before anything had happened: an error later still brings the rest back.
+    const reason = verdict.why === "cap" ? this.#reasonOf(span) : undefined;
+    if (reason === undefined) {
+      this.#counters.spansDropped.sampled_out += 1;
+      return;
+    }
+    trace.verdict = { keep: true, reason };
+    this.#counters.broughtBack += 1;
+    this.#release.release(span, isRoot ? reason : undefined);
+  }
+
+  #endedLate(span: ReadableSpan): void {
+    const remembered = this.#live.remembered(span.spanContext().traceId);
+    if (remembered === undefined || remembered === "dropped") {
+      this.#counters.spansDropped.late += 1;
+      return;
+    }
+    this.#counters.lateSpansKept += 1;
+    // The root of a long trace that the bound on decided traces had pushed out.
+    this.#release.release(span, isLocalRoot(span) ? remembered : undefined);
+  }
+
+  #reasonOf(span: ReadableSpan): SamplingReason | undefined {
+    try {
+      for (const policy of this.#settings.policies) {
+        const reason = policy(span);
+        if (reason !== undefined) return reason;
+      }
+    } catch (error) {
+      this.#counters.policyErrors += 1;
+      diag.warn("tracing: a sampling policy threw; the trace is kept", error);
+      return "error";
+    }
+    return endedSpanReason(span);
+  }
+
+  /** The one place where a verdict falls: what was held is released or forgotten, what is still open follows as it ends. */
+  #decide(trace: LocalTrace, verdict: TailVerdict): void {
+    const held = trace.started;
+    trace.verdict = verdict;
+    trace.started = [];
+    this.#buffered -= held.length;
+    this.#live.undecided.delete(trace);
+    this.#live.decided.add(trace);
+    if (verdict.keep) {
+      this.#counters.kept[verdict.reason] += 1;
+      for (const span of held) {
+        if (!span.ended) continue;
+        this.#release.release(span, span === trace.root ? verdict.reason : undefined);
+      }
+      return;
+    }
+    this.#counters.dropped[verdict.why] += 1;
+    for (const span of held) if (span.ended) this.#counters.spansDropped.sampled_out += 1;
+  }
+
+  #force(trace: LocalTrace, cap: CapKind): void {
+    this.#counters.forcedByCap[cap] += 1;
+    this.#decide(trace, capVerdict(this.#summary(trace)));
+  }
+
+  #forceOldest(cap: CapKind): void {
+    for (const oldest of this.#live.undecided) {
+      this.#force(oldest, cap);
+      return;
+    }
+  }
+
+  /** Undecided traces leave by a verdict; decided ones that never end are forgotten first, since their verdict is remembered. */
+  #boundTraces(): void {
+    const { maxTraces } = this.#settings;
+    if (this.#live.undecided.size > maxTraces) this.#forceOldest("traces");
+    for (const oldest of this.#live.decided) {
+      if (this.#live.decided.size <= maxTraces) return;
+      this.#live.remove(oldest);
+    }
+  }
+
+  #summary(trace: LocalTrace): EndedTrace {
+    const { root, traceId } = trace;
+    const runId = root.attributes[ATTR.runId];
+    const [seconds, nanos] = root.duration;
+    return {
+      traceId,
+      runId: typeof runId === "string" ? runId : undefined,
+      poll: isPoll(root.name, root.attributes),
+      durationMs: trace.rootEndedAtMs === undefined ? undefined : seconds * 1_000 + nanos / 1e6,
+      slowMs: this.#slowMs(trace),
+      share: this.#settings.share,
+    };
+  }
+
+  #slowMs(trace: LocalTrace): number {
+    const agent = trace.root.attributes[ATTR.agentName];
+    return (typeof agent === "string" ? this.#settings.slowMsByAgent.get(agent) : undefined) ?? this.#settings.slowMs;
+  }
+
+  #dueAt(trace: LocalTrace): number {
+    const slowAt = trace.startedAtMs + this.#slowMs(trace);
+    return trace.rootEndedAtMs === undefined ? slowAt : Math.min(trace.rootEndedAtMs + this.#settings.graceMs, slowAt);
+  }
+
+  /** One timer for the earliest deadline of all, unref'd by the clock. */
+  #arm(atMs: number): void {
+    if (atMs >= this.#timerAtMs) return;
+    this.#cancelTimer?.();
+    this.#timerAtMs = atMs;
+    // A timer armed in a run would run in, and keep alive, that run's context.
+    context.with(ROOT_CONTEXT, () => {
+      this.#cancelTimer = this.#clock.after(Math.max(atMs - this.#clock.now(), 0), () =>
+        this.#guarded(() => this.#due()),
+      );
+    });
+  }
+
+  #due(): void {
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    const now = this.#clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const trace of [...this.#live.undecided]) {
+      const dueAt = this.#dueAt(trace);
+      if (dueAt > now) next = Math.min(next, dueAt);
+      else this.#decideDue(trace);
+    }
+    for (const trace of [...this.#live.decided]) {
+      // Never-ended children do not pin a trace whose root is over.
+      if (trace.rootEndedAtMs === undefined) continue;
+      const dueAt = trace.rootEndedAtMs + this.#settings.graceMs;
+      if (dueAt > now) next = Math.min(next, dueAt);
+      else this.#live.remove(trace);
+    }
+    // At most twenty looks a second, however many deadlines there are.
+    if (next !== Number.POSITIVE_INFINITY) this.#arm(Math.max(next, now + 50));
+  }
+
+  #decideDue(trace: LocalTrace): void {
+    const summary = this.#summary(trace);
+    const slow = trace.rootEndedAtMs === undefined && !summary.poll;
+    this.#decide(trace, slow ? { keep: true, reason: "slow" } : endVerdict(summary));
+    if (trace.rootEndedAtMs !== undefined) this.#live.remove(trace);
+  }
+
+  #guarded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      diag.error("tracing: the tail sampler failed on a span; the caller is not affected", error);
+    }
+  }
+}
