@@ -326,7 +326,7 @@ describe("streaming", () => {
         { streamMode: ["updates", "custom", "messages"] },
       );
       for await (const [mode, chunk] of stream) {
-        if (mode === "messages") seen.push(`token ${(chunk as [AIMessageChunk])[0].content}`);
+        if (mode === "messages") seen.push(`token ${(chunk as unknown as [AIMessageChunk])[0].content}`);
         else if (mode === "custom") seen.push(String(chunk));
         else seen.push(Object.keys(chunk).join());
       }

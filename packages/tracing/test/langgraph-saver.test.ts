@@ -1,5 +1,6 @@
 // TracedSaver without a database: what is passed on, what the spans say, and that they end.
 
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, JsonPlusSerializer, MemorySaver, type PendingWrite } from "@langchain/langgraph-checkpoint";
 import { SpanStatusCode } from "@opentelemetry/api";
 import fc from "fast-check";
@@ -256,6 +257,46 @@ describe("bytes", () => {
     const serde = countingSerde(text);
     expect(await serde.dumpsTyped({})).toEqual(["x", new Uint8Array(3)]);
     expect(await serde.loadsTyped("x", "abc")).toBe(5);
+  });
+});
+
+describe("a resumed run", () => {
+  /** Loses the first put of step 1, before or after the node's writes are stored. */
+  class LosingSaver extends MemorySaver {
+    lose: "put" | "both" | "nothing" = "nothing";
+    override async put(...args: Parameters<MemorySaver["put"]>) {
+      if (this.lose !== "nothing" && args[2].step === 1) throw new Error("killed");
+      return super.put(...args);
+    }
+    override async putWrites(...args: Parameters<MemorySaver["putWrites"]>) {
+      if (this.lose === "both" && args[1].some(([, value]) => value === "done")) throw new Error("killed");
+      return super.putWrites(...args);
+    }
+  }
+
+  it.each([
+    ["put", 1, true],
+    ["both", 2, false],
+  ] as const)("B02: says by its checkpoint.get whether finished work was kept (lost: %s)", async (lose, ran, kept) => {
+    let runs = 0;
+    const inner = new LosingSaver();
+    const State = Annotation.Root({ said: Annotation<string> });
+    const graph = new StateGraph(State)
+      .addNode("work", () => {
+        runs += 1;
+        return { said: "done" };
+      })
+      .addEdge(START, "work")
+      .compile({ checkpointer: new TracedSaver(inner) });
+    const thread = { configurable: { thread_id: "b02" }, durability: "sync" as const };
+    inner.lose = lose;
+    await expect(graph.invoke({ said: "" }, thread)).rejects.toThrow("killed");
+    inner.lose = "nothing";
+    expect(await graph.invoke(null, thread)).toEqual({ said: "done" });
+    expect(runs).toBe(ran);
+    const read = telemetry.spans("checkpoint.get").at(-1)?.attributes;
+    expect(read).toMatchObject({ "checkpoint.step": 0, "checkpoint.found": true });
+    expect(Number(read?.["checkpoint.pending_writes"]) > 0).toBe(kept);
   });
 });
 

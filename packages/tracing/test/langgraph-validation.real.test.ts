@@ -14,6 +14,8 @@ describe.each([true, false])("TracedSaver over PostgresSaver, uniqueVersions %s"
     async createCheckpointer() {
       const database = await createDatabase(inject("databaseUrl"));
       const pool = new pg.Pool({ connectionString: database.url, max: 4 });
+      // end() resolves before the server has closed every session, and dropping the database ends the rest.
+      pool.on("error", () => undefined);
       const saver = new TracedSaver(new PostgresSaver(pool, countingSerde()), { uniqueVersions });
       await saver.setup();
       release.set(saver, async () => {

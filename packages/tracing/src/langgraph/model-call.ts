@@ -17,7 +17,7 @@ export interface ModelSpan {
 const MODEL_SPAN = createContextKey("model span");
 
 export interface ModelCallOptions {
-  /** Epoch milliseconds. Default Date.now; use the same clock as the handler's. */
+  /** Epoch milliseconds. Default: the monotonic clock; use the same clock as the handler's. */
   readonly now?: () => number;
 }
 
@@ -32,7 +32,7 @@ export async function traceModelCall<T>(
   options: ModelCallOptions = {},
 ): Promise<T> {
   return withSpan(SPAN.model(model), { attributes: requestAttributes(model) }, async (span) => {
-    const mark: ModelSpan = { span, startedAt: (options.now ?? Date.now)(), ended: false };
+    const mark: ModelSpan = { span, startedAt: (options.now ?? steadyNow)(), ended: false };
     try {
       const answer = await context.with(context.active().setValue(MODEL_SPAN, mark), run);
       span.setAttributes(definedAttributes(responseAttributes(answer)));
@@ -56,7 +56,7 @@ export function activeModelSpan(): ModelSpan | undefined {
 
 /** Event and attribute for the first chunk. An attribute too, because a span keeps the newest 128 events and not the first. */
 export function recordFirstChunk(model: ModelSpan, at: number): void {
-  model.span.addEvent(EVENT.firstToken, {}, at);
+  model.span.addEvent(EVENT.firstToken, {}, dateOf(at));
   model.span.setAttribute(ATTR.timeToFirstChunk, (at - model.startedAt) / 1000);
 }
 
@@ -64,6 +64,16 @@ export function recordFirstChunk(model: ModelSpan, at: number): void {
 export function recordToolCalls(model: ModelSpan, stream: ModelStream, answer: "ended" | "broken"): void {
   for (const { id, name, completedAt } of stream.completed(answer)) {
     const attributes = definedAttributes({ [ATTR.toolCallId]: id, [ATTR.toolName]: name });
-    model.span.addEvent(EVENT.toolCallComplete, attributes, completedAt);
+    model.span.addEvent(EVENT.toolCallComplete, attributes, dateOf(completedAt));
   }
+}
+
+/** Epoch milliseconds from the monotonic clock: a step of the wall clock must not make a time to the first chunk negative. */
+export function steadyNow(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+// OpenTelemetry takes a plain number for either an epoch or an offset, by its size; a Date is always an epoch.
+function dateOf(epochMs: number): Date {
+  return new Date(epochMs);
 }

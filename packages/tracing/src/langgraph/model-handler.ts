@@ -7,7 +7,14 @@ import type { LLMResult } from "@langchain/core/outputs";
 import { context } from "@opentelemetry/api";
 import { SPAN } from "../names.ts";
 import { definedAttributes } from "../span.ts";
-import { activeModelSpan, type ModelSpan, recordFirstChunk, recordToolCalls, requestAttributes } from "./model-call.ts";
+import {
+  activeModelSpan,
+  type ModelSpan,
+  recordFirstChunk,
+  recordToolCalls,
+  requestAttributes,
+  steadyNow,
+} from "./model-call.ts";
 import { messageOf, objectOf, responseAttributes, textOf } from "./model-response.ts";
 import { ModelStream } from "./model-stream.ts";
 import { openSpan } from "./open-span.ts";
@@ -15,7 +22,7 @@ import { openSpan } from "./open-span.ts";
 export interface ModelSpanHandlerOptions {
   /** Model calls watched at once; past it the oldest is let go and counted. Default 1,000. */
   readonly openMax?: number;
-  /** Epoch milliseconds. Default Date.now. */
+  /** Epoch milliseconds. Default: the monotonic clock. */
   readonly now?: () => number;
 }
 
@@ -58,7 +65,7 @@ export class ModelSpanHandler extends BaseCallbackHandler {
   constructor(options: ModelSpanHandlerOptions = {}) {
     super({ _awaitHandler: true });
     this.#openMax = options.openMax ?? 1_000;
-    this.#now = options.now ?? Date.now;
+    this.#now = options.now ?? steadyNow;
   }
 
   get counters(): ModelSpanCounters {
