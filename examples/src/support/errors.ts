@@ -8,7 +8,9 @@ export type SupportErrorCode =
   | "MODEL_PACKAGE_UNUSABLE"
   | "PAYMENTS_START_FAILED"
   | "PAYMENTS_CONTROL_FAILED"
-  | "PAYMENTS_HELD_TIMEOUT";
+  | "PAYMENTS_HELD_TIMEOUT"
+  | "WORKER_START_FAILED"
+  | "EXAMPLE_FAILED";
 
 /** What the example support throws; `code` is stable, `message` says what happened and what to do next. */
 export class SupportError extends Error {

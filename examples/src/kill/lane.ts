@@ -1,0 +1,130 @@
+// One lane of the kill harness: a queue, a victim, a standby. Sends a run, kills at a drawn moment, lets the standby finish it.
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { SQSClient } from "@aws-sdk/client-sqs";
+import { sendRun } from "@reprise/worker";
+import type pg from "pg";
+import { childEnvironment, MUTATION_VARIABLE } from "../support/env.ts";
+import { SupportError } from "../support/errors.ts";
+import type { PaymentsControl } from "../support/payments-client.ts";
+import { type KillPlace, placeOf } from "./place.ts";
+
+export type LaneParts = {
+  readonly queueUrl: string;
+  readonly sqsEndpoint: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly mutation: string;
+  readonly pool: pg.Pool;
+  readonly payments: PaymentsControl;
+  readonly random: () => number;
+};
+
+export type KilledRun = {
+  readonly runId: string;
+  readonly customer: string;
+  readonly place: KillPlace;
+  readonly how: "SIGKILL" | "SIGSTOP";
+};
+
+/** The moments to kill are drawn from this span after the send; a run takes about this long. */
+const SPAN_MS = 520;
+/** Every so often the victim is frozen past its lease instead, and thawed when the other has finished: what a fence is for. */
+const FREEZE_SHARE = 0.1;
+const FINISH_TIMEOUT_MS = 30_000;
+const ENTRY = fileURLToPath(new URL("./lane-worker.js", import.meta.url));
+
+export class Lane {
+  readonly #parts: LaneParts;
+  readonly #client: SQSClient;
+  readonly #children = new Set<ChildProcess>();
+  #victim: ChildProcess | undefined;
+
+  constructor(parts: LaneParts) {
+    this.#parts = parts;
+    this.#client = new SQSClient({
+      region: "us-east-1",
+      endpoint: parts.sqsEndpoint,
+      credentials: { accessKeyId: "dev", secretAccessKey: "dev" },
+    });
+  }
+
+  /** One run: killed once, finished by another process. Rejects when it does not finish. */
+  async kill(runId: string): Promise<KilledRun> {
+    const victim = this.#victim ?? (await this.#start());
+    const standby = await this.#load();
+    const customer = `cus_${runId}`;
+    const input = { messages: [{ role: "user", content: `Charge ${customer}.` }] };
+    await sendRun(this.#client, this.#parts.queueUrl, { agent: "billing", threadId: `thread_${runId}`, runId, input });
+    await sleep(this.#parts.random() * SPAN_MS);
+    const how = this.#parts.random() < FREEZE_SHARE ? "SIGSTOP" : "SIGKILL";
+    await strike(victim, how);
+    const place = await placeOf(this.#parts, runId, customer);
+    await go(standby);
+    this.#victim = standby;
+    await this.#finished(runId);
+    if (how === "SIGSTOP") await thaw(victim);
+    return { runId, customer, place, how };
+  }
+
+  stop(): void {
+    for (const child of this.#children) child.kill("SIGKILL");
+    this.#client.destroy();
+  }
+
+  async #start(): Promise<ChildProcess> {
+    const child = await this.#load();
+    await go(child);
+    return child;
+  }
+
+  async #load(): Promise<ChildProcess> {
+    const { environment, mutation } = this.#parts;
+    const child = fork(ENTRY, {
+      env: { ...childEnvironment(), ...environment, [MUTATION_VARIABLE]: mutation },
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+    this.#children.add(child);
+    child.once("exit", () => this.#children.delete(child));
+    await once(child, "message");
+    return child;
+  }
+
+  async #finished(runId: string): Promise<void> {
+    const deadline = Date.now() + FINISH_TIMEOUT_MS;
+    for (;;) {
+      const { rows } = await this.#parts.pool.query<{ status: string }>(
+        "select status from reprise.runs where run_id = $1",
+        [runId],
+      );
+      const status = rows[0]?.status;
+      if (status === "finished") return;
+      if (status === "parked" || status === "failed" || Date.now() > deadline) {
+        throw new SupportError("EXAMPLE_FAILED", `run ${runId} is ${status ?? "nowhere"}, not finished`);
+      }
+      await sleep(20);
+    }
+  }
+}
+
+async function strike(victim: ChildProcess, how: "SIGKILL" | "SIGSTOP"): Promise<void> {
+  victim.kill(how);
+  if (how === "SIGKILL" && victim.exitCode === null && victim.signalCode === null) await once(victim, "exit");
+}
+
+/** A thawed worker gets time to do what it believes it still may, then goes. */
+async function thaw(victim: ChildProcess): Promise<void> {
+  victim.kill("SIGCONT");
+  await sleep(400);
+  await strike(victim, "SIGKILL");
+}
+
+async function go(child: ChildProcess): Promise<void> {
+  const working = once(child, "message");
+  child.send("go");
+  await working;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
