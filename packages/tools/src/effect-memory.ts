@@ -84,6 +84,13 @@ export class MemoryLedger implements Ledger {
     return { recorded: true };
   }
 
+  async release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }> {
+    const row = this.#entries.get(claim.key)?.row;
+    const released = row?.fence === claim.fence && row.state === "reserved" && row.executions === 1;
+    if (released) this.#entries.delete(claim.key);
+    return { released };
+  }
+
   async find(key: string): Promise<EffectRow | undefined> {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
@@ -105,7 +112,7 @@ export class MemoryLedger implements Ledger {
 
   #isFenced(claim: EffectClaim): boolean {
     const claimed = claim.execution.threadFence;
-    const current = this.#currentFence(claim.owner.threadId);
+    const current = this.#currentFence(claim.execution.fencedThreadId ?? claim.owner.threadId);
     return claimed !== undefined && current !== undefined && String(claimed) !== current;
   }
 

@@ -4,6 +4,7 @@ import type {
   EffectClaim,
   EffectRow,
   EffectState,
+  Fence,
   Ledger,
   OpenExecution,
   RecordedPolicy,
@@ -12,7 +13,7 @@ import type {
   StoredResult,
 } from "./effect.ts";
 import { decisionOf } from "./effect-decide.ts";
-import { CLAIM_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, SETTLE_SQL } from "./effect-sql.ts";
+import { CLAIM_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, RELEASE_SQL, SETTLE_SQL } from "./effect-sql.ts";
 import type { Queryable } from "./fence.ts";
 
 interface RawRow {
@@ -84,6 +85,11 @@ export class PostgresLedger implements Ledger {
     return raw?.recorded === true ? { recorded: true } : { recorded: false, late: true };
   }
 
+  async release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }> {
+    const raw = await first<{ readonly key: string }>(this.#db, RELEASE_SQL, [claim.key, claim.fence]);
+    return { released: raw !== undefined };
+  }
+
   async find(key: string): Promise<EffectRow | undefined> {
     const raw = await first<RawRow>(this.#db, FIND_SQL, [key]);
     return raw === undefined ? undefined : rowOf(raw);
@@ -138,6 +144,7 @@ function claimValues(claim: EffectClaim): unknown[] {
     clean(execution.deliveryId),
     execution.receiveCount ?? null,
     execution.nodeAttempt,
+    execution.fencedThreadId ?? owner.threadId,
   ];
 }
 

@@ -13,8 +13,8 @@ export function storeResult(value: unknown): StoredResult {
   return { kind: "too_large", sha256: createHash("sha256").update(json).digest("hex"), bytes };
 }
 
-// JSON.stringify escapes NUL and lone surrogates, so the text is safe in Postgres (E01); bigint and cycles are not JSON.
-function toJson(value: unknown): string {
+/** The value as JSON text, whatever it is: NUL and lone surrogates escaped, so Postgres takes it (E01); bigints as digits. */
+export function toJson(value: unknown): string {
   try {
     const json: string | undefined = JSON.stringify(value, (_key, part: unknown) =>
       typeof part === "bigint" ? part.toString() : part,

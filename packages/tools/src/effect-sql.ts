@@ -26,12 +26,12 @@ const windowOpen = (retention: string): string =>
  * The first execution is the row itself; only later ones write to effect_executions.
  *
  * $1 key $2 thread $3 assistant message $4 position $5 tool $6 call id $7 fingerprint $8 policy $9 retention ms $10 nonce
- * $11 thread fence $12 holder $13 lease ms $14 run $15 delivery $16 receive count $17 node attempt
+ * $11 thread fence $12 holder $13 lease ms $14 run $15 delivery $16 receive count $17 node attempt $18 thread of $11
  */
 export const CLAIM_SQL = `
 with thread as (
   select $11::bigint is null
-      or exists (select 1 from ${LEASES} l where l.thread_id = $2 and l.fence = $11::bigint) as current
+      or exists (select 1 from ${LEASES} l where l.thread_id = $18 and l.fence = $11::bigint) as current
 ), claimed as (
   insert into ${EFFECTS} as e (key, thread_id, assistant_message_id, position, tool, tool_call_id, args_fingerprint, policy,
     retention_ms, nonce, fence, thread_fence, holder, lease_until, first_fence, run_id, delivery_id, receive_count, node_attempt)
@@ -110,6 +110,10 @@ with hit as (
   on conflict (key, fence) do nothing
 )
 select exists (select 1 from hit) as recorded`;
+
+/** $1 key $2 fence. Only an untouched first claim: with a second execution nobody can say that nothing happened. */
+export const RELEASE_SQL = `
+delete from ${EFFECTS} where key = $1 and fence = $2::bigint and state = 'reserved' and executions = 1 returning key`;
 
 export const FIND_SQL = `select ${rowColumns("e")} from ${EFFECTS} e where e.key = $1`;
 

@@ -29,6 +29,8 @@ export interface ExecutionEvidence {
   readonly nodeAttempt: number;
   /** The holder's fence on the thread. Absent when nobody leases threads (standalone use). */
   readonly threadFence?: bigint | string;
+  /** The thread that fence is of, when a subagent works on a thread of its own. Default: the owner's thread. */
+  readonly fencedThreadId?: string;
 }
 
 export interface EffectClaim {
@@ -138,6 +140,11 @@ export interface Ledger {
   claim(claim: EffectClaim): Promise<ClaimDecision>;
   /** Fenced, and safe to repeat: the same settlement twice is recorded once. */
   settle(settlement: Settlement): Promise<SettleAnswer>;
+  /**
+   * Withdraws a first claim whose body paused for a human before it touched the world, so that the resumed body may run.
+   * Refused (`false`) once anybody else has claimed, or when this was not the first execution.
+   */
+  release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }>;
   find(key: string): Promise<EffectRow | undefined>;
   /** Executions that a delivery opened and nobody ended. */
   openExecutions(deliveryId: string): Promise<readonly OpenExecution[]>;

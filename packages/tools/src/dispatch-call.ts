@@ -1,0 +1,70 @@
+// What a tool is to the dispatcher, and what a body is given.
+import type { EffectPolicy } from "./effect.ts";
+import { keyUuid, subKey } from "./key.ts";
+import type { EffectScope } from "./langgraph/scope.ts";
+import type { ProviderProfile } from "./profiles.ts";
+
+/** Given to a tool's body. The keys throw INVALID_KEY_PART when the call has no id or thread (only possible with effect `none`). */
+export interface ToolContext {
+  /** 32 hex digits; the same for every execution of this call, in every process. */
+  readonly key: string;
+  /** The same key in the form of a version 4 UUID. */
+  readonly keyUuid: string;
+  /** The key of one of several writes of this call; the label is fixed in the tool's code. */
+  subKey(label: string): string;
+  /** Fires at the tool's timeout and when the run stops. Pass it on. */
+  readonly signal: AbortSignal;
+  /** Sets the key where the profile says and keeps what the wire proves. Use it for every request of the body. */
+  readonly fetch: typeof globalThis.fetch;
+  readonly threadId: string | undefined;
+  readonly toolCallId: string | undefined;
+  /** LangGraph's count, 1-based. */
+  readonly nodeAttempt: number;
+}
+
+/** What looking an effect up by its key can say. `absent` is never a licence to send again. */
+export type LookupResult =
+  | { readonly status: "found"; readonly value: unknown; readonly effectRef?: string }
+  | { readonly status: "absent" }
+  | { readonly status: "unclear"; readonly detail: string };
+
+/** Reads only. `firstClaimAtMs` says how far back to look. */
+export type Lookup = (
+  context: Pick<ToolContext, "key" | "keyUuid" | "subKey" | "signal" | "fetch"> & { readonly firstClaimAtMs: number },
+) => Promise<LookupResult>;
+
+/** A tool as the dispatcher sees it: checked and with its defaults filled in. */
+export interface ToolSpec {
+  readonly name: string;
+  readonly effect: EffectPolicy;
+  readonly timeoutMs: number;
+  readonly profile?: ProviderProfile;
+  readonly lookup?: Lookup;
+  readonly statusTool?: string;
+  readonly effectRef?: (value: unknown) => string | undefined;
+  /** The scope is for our own status tools; users' bodies take two arguments. */
+  readonly run: (args: unknown, context: ToolContext, scope: EffectScope | undefined) => Promise<unknown>;
+}
+
+export interface ContextParts {
+  readonly key: () => string;
+  readonly signal: AbortSignal;
+  readonly fetch: typeof globalThis.fetch;
+  readonly threadId: string | undefined;
+  readonly toolCallId: string | undefined;
+  readonly nodeAttempt: number;
+}
+
+export function toolContext(parts: ContextParts): ToolContext {
+  const { key, ...rest } = parts;
+  return {
+    ...rest,
+    get key() {
+      return key();
+    },
+    get keyUuid() {
+      return keyUuid(key());
+    },
+    subKey: (label) => subKey(key(), label),
+  };
+}

@@ -1,0 +1,50 @@
+// What a tool's span says: arguments and result through the gate, the decision, the outcome. Never the key: it is recomputable.
+import type { Span } from "@opentelemetry/api";
+import { ATTR, createGate, definedAttributes, recordError } from "@reprise/tracing";
+import type { WireEvidence } from "./fetch.ts";
+
+const gate = createGate();
+
+export interface ToolSpan {
+  args(args: unknown): void;
+  /** How the ledger decided, and how often the key has been seen. */
+  decided(decision: string, seen?: number): void;
+  wire(evidence: WireEvidence, keyExpected: boolean): void;
+  done(end: { readonly json?: string; readonly effectRef?: string; readonly replayed: boolean }): void;
+  /** The body, or what stood before it, did not end well. An error that was thrown is recorded, cleaned. */
+  ended(end: { readonly outcome: "failed" | "unknown"; readonly reason: string; readonly error?: unknown }): void;
+  callRef(source: string): void;
+}
+
+export function toolSpan(span: Span): ToolSpan {
+  const set = (attributes: Parameters<typeof definedAttributes>[0]): void => {
+    span.setAttributes(definedAttributes(attributes));
+  };
+  return {
+    args(args) {
+      const gated = gate.value(args);
+      set({ [ATTR.toolArgs]: gated.text, [ATTR.toolArgsBytes]: gated.bytes });
+    },
+    callRef: (source) => set({ [ATTR.toolCallRefSource]: source }),
+    decided: (decision, seen) => set({ [ATTR.toolDecision]: decision, [ATTR.toolEffectSeen]: seen }),
+    wire(evidence, keyExpected) {
+      const made = evidence.requests.length + evidence.dropped + evidence.inFlight;
+      const writes = evidence.requests.filter((request) => !request.read && request.end !== "not_sent");
+      // Said only where a key was due and something was sent: false is then worth a look at the tool.
+      const keySent = keyExpected && writes.length > 0 ? writes.every((request) => request.keySent) : undefined;
+      set({ [ATTR.toolHttpRequests]: made, [ATTR.toolKeySent]: keySent });
+    },
+    done({ json, effectRef, replayed }) {
+      set({ [ATTR.toolOutcome]: "done", [ATTR.toolReplayed]: replayed, [ATTR.toolEffectRef]: effectRef });
+      if (json === undefined) return;
+      const gated = gate.value(JSON.parse(json));
+      set({ [ATTR.toolResult]: gated.text, [ATTR.toolResultBytes]: gated.bytes });
+    },
+    ended({ outcome, reason, error }) {
+      set({ [ATTR.toolOutcome]: outcome, [ATTR.toolErrorCode]: reason });
+      if (error === undefined) return;
+      set({ [ATTR.toolAttemptFailed]: true });
+      recordError(span, error);
+    },
+  };
+}

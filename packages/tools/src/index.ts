@@ -1,0 +1,55 @@
+// What @reprise/tools offers, in the order a call meets it.
+
+export { defineTool, EffectTool, type ToolDefinition, toolsOf } from "./define-tool.ts";
+export { type Clock, systemClock } from "./dispatch-body.ts";
+export type { Lookup, LookupResult, ToolContext } from "./dispatch-call.ts";
+export type {
+  ClaimDecision,
+  EffectClaim,
+  EffectOwner,
+  EffectPolicy,
+  EffectRow,
+  EffectState,
+  ExecutionEvidence,
+  Fence,
+  Ledger,
+  OpenExecution,
+  RecordedPolicy,
+  SettleAnswer,
+  Settlement,
+  StoredResult,
+  WonDecision,
+} from "./effect.ts";
+export { MemoryLedger, type MemoryLedgerOptions } from "./effect-memory.ts";
+export { PostgresLedger } from "./effect-postgres.ts";
+export { RESULT_BYTES_MAX, storeResult } from "./effect-result.ts";
+export {
+  CallRefused,
+  EffectFailed,
+  EffectUnknown,
+  ERROR_CODES,
+  FenceLost,
+  InvalidKeyPart,
+  type RefusalCode,
+  RunAborted,
+  ToolsError,
+  type ToolsErrorCode,
+} from "./errors.ts";
+export {
+  ASSERT_FENCE_SQL,
+  acquireFence,
+  FENCE_LOST_SQLSTATE,
+  type FenceAnswer,
+  type FenceRef,
+  type FenceRequest,
+  isFenceLostError,
+  type Queryable,
+  releaseFence,
+  renewFence,
+} from "./fence.ts";
+export { type FencedPoolOptions, type FencedStatement, fencedPool } from "./fence-pool.ts";
+export { deriveKey, fingerprintArgs, keyUuid, subKey } from "./key.ts";
+export { type MigrateOptions, type Migration, migrate } from "./migrate.ts";
+export { toolsMigrations } from "./migrate-tools.ts";
+export { ietfProfile, type ProviderProfile, stripeProfile } from "./profiles.ts";
+export { doneReply, failedReply, type ReplyTo, replayReply, statusToolName, unknownReply } from "./reply.ts";

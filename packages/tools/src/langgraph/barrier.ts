@@ -1,0 +1,148 @@
+// The barrier: an effectful call may run only when what names it is stored. Evidence, not a setting.
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { getCurrentTaskInput } from "@langchain/langgraph";
+import { CallRefused } from "../errors.ts";
+import { type FoundCall, findCall } from "./barrier-input.ts";
+import { isBarrierSaver } from "./barrier-saver.ts";
+import type { CallRefSource } from "./boundary-ids.ts";
+import { isWeakId } from "./boundary-weak.ts";
+
+export interface CallToCheck {
+  readonly id: string | undefined;
+  readonly tool: string;
+}
+
+/** What the barrier learned about the call, for the ledger's owner and the span. */
+export interface CallEvidence {
+  readonly id: string;
+  readonly threadId: string;
+  readonly assistantMessageId?: string;
+  readonly position?: number;
+  /** The arguments as they stand in the stored state: the fingerprint is of these (G03). */
+  readonly args: unknown;
+  readonly source: CallRefSource | "state_id";
+  readonly cut: boolean;
+}
+
+const WAIT_MS = 1_000;
+
+/** Rejects with CallRefused, its body not run, when the key of this call would not survive a crash. */
+export async function passBarrier(
+  config: RunnableConfig,
+  call: CallToCheck,
+  options: { readonly waitMs?: number } = {},
+): Promise<CallEvidence> {
+  const threadId = requireThread(config, call);
+  const id = requireId(call, threadId);
+  const found = requireInInput(config, id, call.tool, threadId);
+  const source = requireStrong({ id, found, tool: call.tool, threadId });
+  await requireDurable(config, { threadId, tool: call.tool, waitMs: options.waitMs ?? WAIT_MS });
+  const { assistantMessageId, position, args, cut } = found;
+  return {
+    id,
+    threadId,
+    ...(assistantMessageId === undefined ? {} : { assistantMessageId }),
+    ...(position === undefined ? {} : { position }),
+    args,
+    source,
+    cut,
+  };
+}
+
+function requireThread(config: RunnableConfig, call: CallToCheck): string {
+  const threadId: unknown = config.configurable?.["thread_id"];
+  if (typeof threadId === "string" && threadId !== "") return threadId;
+  throw new CallRefused(
+    "NO_THREAD_ID",
+    `Tool ${call.tool} has effects and was called without a thread. Invoke the graph with configurable.thread_id.`,
+  );
+}
+
+function requireId(call: CallToCheck, threadId: string): string {
+  if (call.id !== undefined && call.id !== "") return call.id;
+  throw noCallId(call.tool, threadId);
+}
+
+export function noCallId(tool: string, threadId?: string): CallRefused {
+  return new CallRefused(
+    "NO_CALL_ID",
+    `Tool ${tool} has effects and was called without a tool-call id. Pass the model's whole tool call, not its arguments; if the model gives no ids, call stampCalls in the model node.`,
+    threadId === undefined ? {} : { threadId },
+  );
+}
+
+function requireInInput(config: RunnableConfig, id: string, tool: string, threadId: string): FoundCall {
+  const found = findCall(currentInput(config), { id, tool });
+  if (found !== undefined) return found;
+  throw new CallRefused(
+    "CALL_NOT_CHECKPOINTED",
+    `Call ${id} of tool ${tool} is not in the input of its task, so it is not in a stored checkpoint. Run the model and its tools in separate nodes, and hand the tool node the messages or a Send with the call.`,
+    { threadId },
+  );
+}
+
+// Outside a graph there is no task and no input; LangGraph says so by throwing.
+function currentInput(config: RunnableConfig): unknown {
+  try {
+    return getCurrentTaskInput(config);
+  } catch {
+    return undefined;
+  }
+}
+
+interface StrongCheck {
+  readonly id: string;
+  readonly found: FoundCall;
+  readonly tool: string;
+  readonly threadId: string;
+}
+
+function requireStrong({ id, found, tool, threadId }: StrongCheck): CallEvidence["source"] {
+  if (found.source !== undefined) return found.source;
+  const prefix = found.assistantMessageId;
+  const ours = /^.+#\d+$/.test(id) && (prefix === undefined || id.startsWith(`${prefix}#`));
+  if (ours) return "state_id";
+  if (found.repeated || isWeakId(id, tool)) {
+    throw new CallRefused(
+      "WEAK_CALL_ID",
+      `Call id ${id} of tool ${tool} does not name one call on this thread: providers repeat ids like it. Call stampCalls on the assistant message in the model node, before it returns.`,
+      { threadId },
+    );
+  }
+  return "provider";
+}
+
+interface DurableCheck {
+  readonly threadId: string;
+  readonly tool: string;
+  readonly waitMs: number;
+}
+
+/** The task's own checkpoint and one for each graph around it: LangGraph lists them all in the task's checkpoint_map. */
+async function requireDurable(config: RunnableConfig, check: DurableCheck): Promise<void> {
+  const { threadId, tool, waitMs } = check;
+  const saver: unknown = config.configurable?.["__pregel_checkpointer"];
+  const refuse = (what: string, fix: string): CallRefused =>
+    new CallRefused("CHECKPOINT_NOT_DURABLE", `Tool ${tool} has effects, and ${what}. ${fix}`, { threadId });
+  if (!isBarrierSaver(saver)) {
+    throw refuse(
+      "its graph has no saver that tells what is stored",
+      "Compile the graph with new BarrierSaver(yourSaver).",
+    );
+  }
+  const refs = checkpointsOf(config);
+  if (refs.length === 0) throw refuse("its task names no checkpoint", "Call the tool from a node of a compiled graph.");
+  const durable = await Promise.all(refs.map(([ns, id]) => saver.whenDurable({ threadId, ns, id }, waitMs)));
+  const missing = refs[durable.indexOf(false)];
+  if (missing === undefined) return;
+  throw refuse(
+    `checkpoint ${missing[1]}${missing[0] === "" ? "" : ` of ${missing[0]}`} was not stored within ${waitMs} ms`,
+    'Invoke the graph with durability "sync", and compile subagents with a checkpointer that is not false.',
+  );
+}
+
+function checkpointsOf(config: RunnableConfig): readonly (readonly [ns: string, id: string])[] {
+  const map: unknown = config.configurable?.["checkpoint_map"];
+  if (typeof map !== "object" || map === null) return [];
+  return Object.entries(map).flatMap(([ns, id]) => (typeof id === "string" ? [[ns, id] as const] : []));
+}
