@@ -6,8 +6,9 @@ import { register } from "node:module";
 const REGISTERED = Symbol.for("@reprise/tracing.loader");
 
 /**
- * To be called before `pg`, `@aws-sdk/*` and `node:http` are imported by ESM code, so from a module of its own that is
- * imported first. `fetch` needs none of it. Repeating it does nothing. Proved by setup.real.test.ts in a child process.
+ * Only for instrumentations of packages that are ESM and nothing else. `fetch`, `node:http`, `pg` and the AWS SDK are reached
+ * without it, and with it give no span twice; setup.real.test.ts runs both ways in a child process. To be called before those
+ * packages are imported, so from a module that is imported first. Repeating it does nothing.
  */
 export function registerLoader(): void {
   if (Object.hasOwn(globalThis, REGISTERED)) return;

@@ -1,15 +1,17 @@
 // One call that sets tracing up: SDK, sampler, gate, exporter and the instrumentations whose spans nest under ours.
 
+import { createRequire, syncBuiltinESMExports } from "node:module";
 import { diag } from "@opentelemetry/api";
+import { ExportResultCode, getBooleanFromEnv, getStringListFromEnv } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import type { Instrumentation } from "@opentelemetry/instrumentation";
 import { AwsInstrumentation } from "@opentelemetry/instrumentation-aws-sdk";
 import { HttpInstrumentation } from "@opentelemetry/instrumentation-http";
 import { PgInstrumentation } from "@opentelemetry/instrumentation-pg";
 import { UndiciInstrumentation } from "@opentelemetry/instrumentation-undici";
-import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
+import { defaultResource, type Resource, resourceFromAttributes } from "@opentelemetry/resources";
 import { NodeSDK } from "@opentelemetry/sdk-node";
-import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
+import { ConsoleSpanExporter, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { createGate, type GateOptions } from "./gate.ts";
 import { type LostDelivery, obituarySpans } from "./obituary.ts";
 import { KeepRecordingSampler } from "./sampler.ts";
@@ -41,11 +43,14 @@ export interface Tracing {
 
 /**
  * Starts tracing for this process. The SDK reads the standard `OTEL_*` variables itself (also `OTEL_SDK_DISABLED`). It installs
- * no signal handler: whoever drains the process calls `shutdown`. In an ESM program call `registerLoader` first.
+ * no signal handler: whoever drains the process calls `shutdown`. Import the module that
+ * calls it before `pg` and `@aws-sdk/*`: what is loaded earlier is not instrumented.
  * With an OpenTelemetry SDK of your own leave this alone and register `KeepRecordingSampler` and `TailSamplingProcessor` there.
  */
 export function startTracing(options: TracingOptions = {}): Tracing {
-  const exporter = options.exporter ?? new OTLPTraceExporter();
+  const exporter = options.exporter ?? standardExporter();
+  const off = exporter === undefined || getBooleanFromEnv("OTEL_SDK_DISABLED") === true;
+  if (off) return tracingOff(options);
   const tail = new TailSamplingProcessor(exporter, createGate(options.gate), options.sampling);
   const sdk = new NodeSDK({
     ...(options.serviceName === undefined ? {} : { serviceName: options.serviceName }),
@@ -60,6 +65,7 @@ export function startTracing(options: TracingOptions = {}): Tracing {
     instrumentations: [...standardInstrumentations(), ...(options.instrumentations ?? [])],
   });
   sdk.start();
+  reachBuiltins();
   return {
     tail,
     exportObituary: (lost) => tail.exportNow(obituarySpans(lost, tail.resource())),
@@ -68,8 +74,50 @@ export function startTracing(options: TracingOptions = {}): Tracing {
   };
 }
 
+/** `OTEL_TRACES_EXPORTER` is read by the SDK only when it builds the processors, so it is honoured here. Undefined: none wanted. */
+function standardExporter(): SpanExporter | undefined {
+  const wanted = getStringListFromEnv("OTEL_TRACES_EXPORTER") ?? [];
+  if (wanted.includes("none")) return undefined;
+  if (wanted.length === 1 && wanted[0] === "console") return new ConsoleSpanExporter();
+  if (wanted.some((name) => name !== "otlp")) {
+    diag.warn(
+      `tracing: OTEL_TRACES_EXPORTER is "${wanted.join(",")}", known are otlp, console and none; taken as otlp`,
+    );
+  }
+  return new OTLPTraceExporter();
+}
+
+/** Nothing is registered and nothing is sent, obituaries neither; the callers need no conditionals. */
+function tracingOff(options: TracingOptions): Tracing {
+  const silent: SpanExporter = {
+    export: (_spans, done) => done({ code: ExportResultCode.SUCCESS }),
+    shutdown: () => Promise.resolve(),
+  };
+  const tail = new TailSamplingProcessor(silent, createGate(options.gate), options.sampling);
+  return {
+    tail,
+    exportObituary: () => Promise.resolve(),
+    forceFlush: () => Promise.resolve(),
+    shutdown: async () => {
+      await tail.shutdown();
+      return "flushed";
+    },
+  };
+}
+
 function resourceOption(attributes: Readonly<Record<string, string>> | undefined): { readonly resource?: Resource } {
-  return attributes === undefined ? {} : { resource: resourceFromAttributes(attributes) };
+  return attributes === undefined ? {} : { resource: defaultResource().merge(resourceFromAttributes(attributes)) };
+}
+
+/**
+ * The require hook patches `node:http` when CommonJS asks for it; ESM importers, earlier ones too, then see the patched
+ * functions through their live bindings. So neither fetch, http, pg nor the AWS SDK needs the loader hook (setup.real.test.ts).
+ */
+function reachBuiltins(): void {
+  const require = createRequire(import.meta.url);
+  require("node:http");
+  require("node:https");
+  syncBuiltinESMExports();
 }
 
 /** Spans only under a span of ours: polling and pool upkeep outside a run make none. */

@@ -1,0 +1,108 @@
+// A collector for tests: takes OTLP over HTTP as JSON and hands the spans out flat. Also answers as a plain HTTP target.
+
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface ReceivedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  readonly scope: string;
+  readonly statusCode: number;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  readonly resource: Readonly<Record<string, unknown>>;
+}
+
+export interface Receiver {
+  readonly url: string;
+  /** Paths of every request that was no trace export. */
+  readonly paths: readonly string[];
+  readonly spans: readonly ReceivedSpan[];
+  close(): Promise<void>;
+}
+
+interface OtlpValue {
+  readonly stringValue?: string;
+  readonly intValue?: string | number;
+  readonly doubleValue?: number;
+  readonly boolValue?: boolean;
+}
+interface OtlpAttribute {
+  readonly key: string;
+  readonly value: OtlpValue;
+}
+interface OtlpSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly status?: { readonly code?: number };
+  readonly attributes?: readonly OtlpAttribute[];
+}
+interface OtlpBody {
+  readonly resourceSpans: readonly {
+    readonly resource?: { readonly attributes?: readonly OtlpAttribute[] };
+    readonly scopeSpans: readonly {
+      readonly scope?: { readonly name?: string };
+      readonly spans: readonly OtlpSpan[];
+    }[];
+  }[];
+}
+
+export async function startReceiver(): Promise<Receiver> {
+  const spans: ReceivedSpan[] = [];
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const path = request.url ?? "";
+      // The exporter under test writes this shape; a wrong one fails the test by throwing here.
+      if (path === "/v1/traces") spans.push(...flatten(JSON.parse(Buffer.concat(chunks).toString()) as OtlpBody));
+      else paths.push(path);
+      response.setHeader("content-type", "application/x-amz-json-1.0");
+      response.end(JSON.stringify(path === "/v1/traces" ? {} : { QueueUrl: "http://localhost/1/agent-runs" }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // A listening TCP server has one.
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, paths, spans, close: () => closeServer(server) };
+}
+
+function flatten(body: OtlpBody): ReceivedSpan[] {
+  return body.resourceSpans.flatMap((resourceSpans) =>
+    resourceSpans.scopeSpans.flatMap((scopeSpans) =>
+      scopeSpans.spans.map((span) => ({
+        traceId: span.traceId,
+        spanId: span.spanId,
+        parentSpanId: span.parentSpanId,
+        name: span.name,
+        scope: scopeSpans.scope?.name ?? "",
+        statusCode: span.status?.code ?? 0,
+        attributes: plain(span.attributes ?? []),
+        resource: plain(resourceSpans.resource?.attributes ?? []),
+      })),
+    ),
+  );
+}
+
+function plain(attributes: readonly OtlpAttribute[]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    attributes.map(({ key, value }) => [
+      key,
+      value.stringValue ??
+        value.doubleValue ??
+        value.boolValue ??
+        (value.intValue === undefined ? undefined : Number(value.intValue)),
+    ]),
+  );
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
