@@ -12,6 +12,8 @@ export interface DevEnvironment {
   readonly otlpEndpoint?: string;
   /** AWS_REGION, else AWS_DEFAULT_REGION */
   readonly region?: string;
+  /** AWS_ACCESS_KEY_ID or AWS_PROFILE is set: the caller has an identity that dummy keys must not hide. */
+  readonly hasAwsCredentials?: true;
 }
 
 /** Reads the variables; an empty one counts as unset, as Compose files and CI systems like to pass empty ones. */
@@ -24,6 +26,7 @@ export function readEnvironment(variables: Readonly<Record<string, string | unde
     sqsEndpoint: read("SQS_ENDPOINT", "AWS_ENDPOINT_URL_SQS"),
     otlpEndpoint: read("OTEL_EXPORTER_OTLP_ENDPOINT"),
     region: read("AWS_REGION", "AWS_DEFAULT_REGION"),
+    hasAwsCredentials: read("AWS_ACCESS_KEY_ID", "AWS_PROFILE") === undefined ? undefined : (true as const),
   };
   // Under exactOptionalPropertyTypes an absent field and an undefined one differ.
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
