@@ -94,7 +94,7 @@ function readSpan(
     spanId,
     ...(/^[0-9a-f]{16}$/.test(parentSpanId) && !/^0+$/.test(parentSpanId) ? { parentSpanId } : {}),
     name: span["name"],
-    kind: KINDS[Number(span["kind"] ?? 0)] ?? "UNSPECIFIED",
+    kind: KINDS[enumOf(span["kind"])] ?? "UNSPECIFIED",
     startTimeUnixNano: String(start),
     endTimeUnixNano: String(end),
     durationMs: Number(end - start) / 1e6,
@@ -117,7 +117,7 @@ function readSpan(
 
 function readStatus(status: Fields): SinkSpan["status"] {
   const message = textOf(status["message"]);
-  return { code: STATUSES[Number(status["code"] ?? 0)] ?? "UNSET", ...(message === "" ? {} : { message }) };
+  return { code: STATUSES[enumOf(status["code"])] ?? "UNSET", ...(message === "" ? {} : { message }) };
 }
 
 /** `Object.fromEntries` defines keys instead of assigning them, so a key named `__proto__` stays an ordinary one. */
@@ -157,6 +157,11 @@ function readDouble(value: unknown): SinkValue {
   if (typeof value !== "string") return null;
   const number = Number(value);
   return Number.isFinite(number) && value.trim() !== "" ? number : value;
+}
+
+/** OTLP/JSON enums are integers only. No `Number(value)`: for the object `{"toString":0}` that throws. */
+function enumOf(value: unknown): number {
+  return typeof value === "number" ? value : 0;
 }
 
 function nanosecondsOf(value: unknown): bigint | undefined {
