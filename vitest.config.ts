@@ -2,8 +2,9 @@ import { defineConfig } from "vitest/config";
 
 // Tests run from source: the private condition maps every @reprise package to its src.
 const shared = {
-  resolve: { conditions: ["@reprise/source"] },
-  ssr: { resolve: { conditions: ["@reprise/source", "module", "node", "development|production"] } },
+  // Without "module": it names builds for bundlers, which Node cannot load from node_modules.
+  resolve: { conditions: ["@reprise/source", "node"] },
+  ssr: { resolve: { conditions: ["@reprise/source", "node"] } },
 };
 const places = ["packages/*/test", "infra/dev/test", "infra/test", "examples/test"];
 

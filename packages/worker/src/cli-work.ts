@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ProxyTracerProvider, trace } from "@opentelemetry/api";
-import { type LostDelivery, registerLoader, startTracing, type Tracing } from "@reprise/tracing";
+import { type LostDelivery, startTracing, type Tracing } from "@reprise/tracing";
 import type { Agent } from "./agent.ts";
 import { type Config, readConfig } from "./config.ts";
 import { errorText, WorkerError } from "./errors.ts";
@@ -35,12 +35,10 @@ function ownTracing(config: Config): Tracing | undefined {
   const provider = trace.getTracerProvider();
   if (provider instanceof ProxyTracerProvider && provider.getDelegate().constructor.name !== "NoopTracerProvider")
     return undefined;
-  registerLoader();
   return startTracing({
     serviceName: "reprise-worker",
-    share: config.sampleShare,
-    slowMs: config.slowSeconds * 1000,
-    content: config.content,
+    sampling: { share: config.sampleShare, slowMs: config.slowSeconds * 1000 },
+    gate: { content: config.content },
   });
 }
 

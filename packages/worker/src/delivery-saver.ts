@@ -11,7 +11,7 @@ import {
   type SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
-import { fencedPool, type Statement } from "@reprise/tools";
+import { type FencedStatement, fencedPool } from "@reprise/tools";
 import { BarrierSaver } from "@reprise/tools/langgraph";
 import { countingSerde, TracedSaver } from "@reprise/tracing/langgraph";
 import type pg from "pg";
@@ -89,7 +89,7 @@ class FencedSaver extends BaseCheckpointSaver {
   }
 
   /** A saver per put costs a constructor without I/O, and spares the transaction a context to be passed through. */
-  #writerWith(beforeCommit: readonly Statement[]): PostgresSaver {
+  #writerWith(beforeCommit: readonly FencedStatement[]): PostgresSaver {
     const { pool, threadId, fence, schema } = this.#parts;
     return new PostgresSaver(fencedPool(pool, { threadId, fence }, { beforeCommit }), this.serde, { schema });
   }

@@ -1,5 +1,6 @@
 // Before new input enters a thread: tool calls that an earlier run left unanswered are answered from the ledger.
-import { answerOpenCalls } from "@reprise/tools/langgraph";
+import type { BaseMessage } from "@langchain/core/messages";
+import { closeCalls } from "@reprise/tools/langgraph";
 import type { RunContext } from "./delivery-run.ts";
 import { deliverySaver } from "./delivery-saver.ts";
 import { LENT_SAVER, type ThreadState } from "./graph-state.ts";
@@ -12,7 +13,7 @@ import { LENT_SAVER, type ThreadState } from "./graph-state.ts";
 export async function closeOpenCalls(context: RunContext, state: ThreadState): Promise<void> {
   const { parts, request, fence, agent } = context;
   const messages = messagesOf(state.values);
-  const answers = await answerOpenCalls({ threadId: request.threadId, messages, ledger: parts.ledger });
+  const answers = await closeCalls({ threadId: request.threadId, messages, ledger: parts.ledger });
   if (answers.length === 0) return;
   const { saver } = deliverySaver({
     pool: parts.pool,
@@ -29,7 +30,8 @@ export async function closeOpenCalls(context: RunContext, state: ThreadState): P
   );
 }
 
-function messagesOf(values: unknown): readonly unknown[] {
+function messagesOf(values: unknown): readonly BaseMessage[] {
   if (typeof values !== "object" || values === null || !("messages" in values)) return [];
-  return Array.isArray(values.messages) ? values.messages : [];
+  // The channel of this name holds messages in every LangGraph agent; another value there is no list of tool calls.
+  return Array.isArray(values.messages) ? (values.messages as BaseMessage[]) : [];
 }

@@ -1,6 +1,5 @@
 // Step 1 of 5 - message: the body of an SQS message in, a run request, an answer, or the reason why it is neither out.
-import { createHash } from "node:crypto";
-import { canonicalJson } from "@reprise/tools";
+import { fingerprintArgs } from "@reprise/tools";
 import { z } from "zod";
 import type { RefusalCode } from "./errors.ts";
 
@@ -97,7 +96,7 @@ function parseRun(value: unknown): ParsedMessage {
     input,
     onBusy,
     supersede,
-    inputHash: hashOf({ threadId, agent, input }),
+    inputHash: fingerprintArgs({ threadId, agent, input }),
   };
 }
 
@@ -113,7 +112,7 @@ function parseAnswer(value: unknown): ParsedMessage {
     agent,
     interruptId: answer.interrupt_id,
     value: given,
-    valueHash: hashOf(given),
+    valueHash: fingerprintArgs(given),
   };
 }
 
@@ -148,9 +147,4 @@ function parseJson(
   } catch (error) {
     return { ok: false, detail: error instanceof Error ? error.message.slice(0, 200) : "not JSON" };
   }
-}
-
-/** Hex SHA-256 of a JSON value in canonical form, so that key order does not make another wish. */
-export function hashOf(value: unknown): string {
-  return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }

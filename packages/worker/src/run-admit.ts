@@ -98,8 +98,8 @@ async function act(parts: WorkerParts, delivery: Delivery, admitted: Admitted): 
       return deferred(parts, admission.afterMs, admission.reason);
     case "wait":
       // Marked before the delete: killed in between, the message comes back and waits again.
-      await setWaiting(parts.pool, request.runId);
-      return { outcome: "waiting", reason: admission.reason, message: { do: "delete" }, row: "written" };
+      await setWaiting(parts.pool, { runId: request.runId, deliveryId: delivery.deliveryId, reason: admission.reason });
+      return { outcome: "waiting", reason: admission.reason, message: { do: "delete" }, row: "none" };
     case "refuse":
       return refuse(parts, delivery, request, admission);
     case "take":

@@ -204,11 +204,20 @@ export async function cancelRuns(db: Queryable, runIds: readonly string[]): Prom
   );
 }
 
-/** Leaves the run waiting for a lower one: its message is deleted, and `run-waiting.ts` sends it again. */
-export async function setWaiting(db: Queryable, runId: string): Promise<void> {
+/**
+ * Leaves the run waiting for a lower one, and ends this delivery with it: its message is deleted next, and `run-waiting.ts`
+ * sends it again, at once if the thread has just become free. The new delivery must find this one ended.
+ */
+export async function setWaiting(
+  db: Queryable,
+  wait: { readonly runId: string; readonly deliveryId: string; readonly reason: string },
+): Promise<void> {
   await db.query(
-    `update ${s}.runs set waiting_since = coalesce(waiting_since, clock_timestamp()) where run_id = $1 and status = 'queued'`,
-    [runId],
+    `with ended as (
+       update ${s}.deliveries set ended_at = clock_timestamp(), outcome = 'waiting', outcome_reason = $3 where delivery_id = $2
+     )
+     update ${s}.runs set waiting_since = coalesce(waiting_since, clock_timestamp()) where run_id = $1 and status = 'queued'`,
+    [wait.runId, wait.deliveryId, wait.reason],
   );
 }
 

@@ -4,7 +4,7 @@ import { type AIMessage, type BaseMessage, isAIMessage, SystemMessage, ToolMessa
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { StructuredToolInterface } from "@langchain/core/tools";
 import { END, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
-import { restoreProviderIds, stampCalls } from "@reprise/tools/langgraph";
+import { callRecords, restoreProviderIds, type SendPayload, stampCalls } from "@reprise/tools/langgraph";
 import { traceModelCall } from "@reprise/tracing/langgraph";
 import type { AgentGraph } from "./agent.ts";
 import { WorkerError } from "./errors.ts";
@@ -18,13 +18,8 @@ export interface ToolAgentOptions {
 }
 
 type ToolCall = NonNullable<AIMessage["tool_calls"]>[number];
-
 /** What a tool task is sent: the call and the message it stands in, never the state (a copy of it per call, stored twice). */
-interface ToolTask {
-  readonly call: ToolCall;
-  readonly assistantMessageId: string;
-  readonly position: number;
-}
+type ToolTask = SendPayload & { readonly call: ToolCall };
 
 /**
  * Compiles the graph `model -> tools (one task a call) -> model`, without a checkpointer: the worker lends one.
@@ -80,10 +75,18 @@ function modelName(model: BaseChatModel): string {
 function tasksOf(messages: readonly BaseMessage[]): Send[] | typeof END {
   const last = messages.at(-1);
   if (last === undefined || !isAIMessage(last) || (last.tool_calls?.length ?? 0) === 0) return END;
-  const assistantMessageId = last.id ?? "";
-  return (last.tool_calls ?? []).map(
-    (call, position) => new Send("tools", { call, assistantMessageId, position } satisfies ToolTask),
-  );
+  const records = callRecords(last);
+  return (last.tool_calls ?? []).map((call, position) => {
+    const record = records[call.id ?? ""];
+    const task: ToolTask = {
+      call,
+      position,
+      ...(last.id === undefined ? {} : { assistantMessageId: last.id }),
+      source: record?.source ?? "provider",
+      ...(record?.cut === true ? { cut: true } : {}),
+    };
+    return new Send("tools", task);
+  });
 }
 
 async function callTool(

@@ -1,0 +1,72 @@
+// Proves the slots: never more taken than there are, a waiting poll woken by a free one, and a stop that ends the wait.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Slots } from "../src/intake-slots.ts";
+
+const never = new AbortController().signal;
+
+test("a receive takes what is free, up to what it wants", async () => {
+  const slots = new Slots(12);
+  expect(await slots.take(10, never)).toBe(10);
+  expect(await slots.take(10, never)).toBe(2);
+  expect(slots.used).toBe(12);
+});
+
+test("a receive waits while nothing is free, and goes on with the first slot given back", async () => {
+  const slots = new Slots(2);
+  await slots.take(2, never);
+  let taken: number | undefined;
+  const waiting = slots.take(10, never).then((count) => {
+    taken = count;
+  });
+  await Promise.resolve();
+  expect(taken).toBeUndefined();
+  slots.give(1);
+  await waiting;
+  expect(taken).toBe(1);
+  expect(slots.used).toBe(2);
+});
+
+test("a stop ends the wait with nothing taken", async () => {
+  const slots = new Slots(1);
+  const stop = new AbortController();
+  await slots.take(1, stop.signal);
+  const waiting = slots.take(10, stop.signal);
+  stop.abort();
+  expect(await waiting).toBe(0);
+  expect(slots.used).toBe(1);
+});
+
+test("nothing is taken after a stop, even when slots are free", async () => {
+  const stop = new AbortController();
+  stop.abort();
+  const slots = new Slots(5);
+  expect(await slots.take(10, stop.signal)).toBe(0);
+  expect(slots.used).toBe(0);
+});
+
+test("slots given back while nobody waits are there for the next receive", async () => {
+  const slots = new Slots(3);
+  await slots.take(3, never);
+  slots.give(2);
+  expect(await slots.take(10, never)).toBe(2);
+});
+
+test("whatever is taken and given, the slots in use stay between none and all", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 20 }),
+      fc.array(fc.integer({ min: 1, max: 10 })),
+      async (max, wishes) => {
+        const slots = new Slots(max);
+        for (const wish of wishes) {
+          if (slots.used === max) slots.give(Math.min(wish, max));
+          const taken = await slots.take(wish, never);
+          expect(taken).toBeGreaterThanOrEqual(1);
+          expect(taken).toBeLessThanOrEqual(wish);
+          expect(slots.used).toBeLessThanOrEqual(max);
+        }
+      },
+    ),
+  );
+});

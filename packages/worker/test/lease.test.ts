@@ -1,0 +1,347 @@
+// Proves the lease of one delivery on a clock of its own: what keeps it, what loses it, and what it does afterwards.
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { WorkerError } from "../src/errors.ts";
+import { type Clock, Lease } from "../src/lease.ts";
+
+/** Timers run only when time is advanced; a blocked event loop is time that passes without them. */
+class FakeClock implements Clock {
+  time = 0;
+  /** Node's timers cut fractions of a millisecond off, so they may fire before their time by the monotonic clock. */
+  firesEarlyMs = 0;
+  #timers: { readonly at: number; readonly run: () => void }[] = [];
+
+  now(): number {
+    return this.time;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { at: this.time + ms, run };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  get pending(): number {
+    return this.#timers.length;
+  }
+
+  block(ms: number): void {
+    this.time += ms;
+  }
+
+  async advance(ms: number): Promise<void> {
+    const end = this.time + ms;
+    for (;;) {
+      const due = this.#timers.filter((timer) => timer.at - this.firesEarlyMs <= end).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.time = Math.max(this.time, due.at - this.firesEarlyMs);
+      this.#timers = this.#timers.filter((other) => other !== due);
+      due.run();
+      await settled();
+    }
+    this.time = Math.max(this.time, end);
+    await settled();
+  }
+}
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+}
+
+const failure = (name: string): Error => Object.assign(new Error(`SQS said ${name}`), { name });
+
+/** Visibility 60 s: the lease runs 55 s; with random 0 a beat is due after 20 s and a failed one again after 3 s. */
+const VISIBILITY_MS = 60_000;
+
+let clock: FakeClock;
+let sentAt: number[];
+const extend = vi.fn<() => Promise<void>>();
+const renew = vi.fn<(leaseMs: number) => Promise<boolean>>();
+const onLost = vi.fn<(error: WorkerError) => void>();
+const onBeatFailed = vi.fn<(error: unknown) => void>();
+const unhandled: unknown[] = [];
+const onUnhandled = (error: unknown): void => void unhandled.push(error);
+
+beforeEach(() => {
+  clock = new FakeClock();
+  sentAt = [];
+  unhandled.length = 0;
+  extend.mockReset().mockImplementation(async () => void sentAt.push(clock.now()));
+  renew.mockReset().mockResolvedValue(true);
+  onLost.mockReset();
+  onBeatFailed.mockReset();
+  process.on("unhandledRejection", onUnhandled);
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", onUnhandled);
+  expect(unhandled).toEqual([]);
+});
+
+function started(random: () => number = () => 0): Lease {
+  const lease = new Lease({ visibilityMs: VISIBILITY_MS, clock, random, extend, renew, onLost, onBeatFailed }, 0);
+  lease.start();
+  return lease;
+}
+
+describe("while beats are accepted", () => {
+  test("the lease lives for hours, one beat after the other (C01)", async () => {
+    const lease = started();
+    await clock.advance(4 * 3_600_000);
+    expect(lease.isLive()).toBe(true);
+    expect(sentAt.slice(0, 3)).toEqual([20_000, 40_000, 60_000]);
+    expect(sentAt).toHaveLength(720);
+    expect(onLost).not.toHaveBeenCalled();
+  });
+
+  test("the visibility is extended before the lease is renewed, so that the lease never outlives it", async () => {
+    started();
+    await clock.advance(20_000);
+    const [extended] = extend.mock.invocationCallOrder;
+    const [renewed] = renew.mock.invocationCallOrder;
+    expect(extended).toBeLessThan(renewed ?? 0);
+  });
+
+  test("workers spread out: the random part makes a beat earlier, never later", async () => {
+    started(() => 0.99);
+    await clock.advance(20_000);
+    expect(sentAt).toEqual([expect.closeTo(16_040)]);
+  });
+
+  test("the lease is renewed only for what is left of the visibility after a slow extension", async () => {
+    extend.mockImplementationOnce(() => delayed(30_000));
+    started();
+    await clock.advance(50_000);
+    expect(renew).toHaveBeenCalledExactlyOnceWith(25_000);
+  });
+
+  test("no beat begins while another is in flight", async () => {
+    extend.mockImplementation(() => delayed(30_000));
+    started();
+    await clock.advance(49_999);
+    expect(extend).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("the deadline", () => {
+  test("counts from the receive before the first beat", async () => {
+    extend.mockImplementation(() => new Promise(() => {}));
+    const lease = started();
+    await clock.advance(54_999);
+    expect(lease.isLive()).toBe(true);
+    expect(lease.remainingMs()).toBe(1);
+    await clock.advance(1);
+    expect(lease.isLive()).toBe(false);
+    expect(lease.remainingMs()).toBe(0);
+  });
+
+  test("counts from the send of the last accepted beat, not from its answer (C11)", async () => {
+    extend.mockImplementationOnce(() => delayed(30_000)).mockImplementation(() => new Promise(() => {}));
+    const lease = started();
+    await clock.advance(50_000);
+    // Sent at 20 s, answered at 50 s: SQS may have counted from 20 s, so the lease ends at 75 s.
+    expect(lease.remainingMs()).toBe(25_000);
+    await clock.advance(24_999);
+    expect(lease.isLive()).toBe(true);
+    await clock.advance(1);
+    expect(lease.isLive()).toBe(false);
+    expect(onLost).toHaveBeenCalledTimes(1);
+  });
+
+  test("is not moved by a beat whose row could not be renewed", async () => {
+    renew.mockRejectedValue(failure("connection refused"));
+    const lease = started();
+    await clock.advance(30_000);
+    expect(lease.remainingMs()).toBe(25_000);
+    await clock.advance(25_000);
+    expect(onLost).toHaveBeenCalledTimes(1);
+  });
+
+  test("is noticed by isLive after a blocked event loop, before any timer could run", () => {
+    const lease = started();
+    clock.block(55_000);
+    expect(lease.isLive()).toBe(false);
+    expect(onLost).not.toHaveBeenCalled();
+  });
+
+  test("is declared once timers run again after a block, and the beat that was due is not sent any more", async () => {
+    const lease = started();
+    clock.block(70_000);
+    await clock.advance(0);
+    expect(lease.signal.aborted).toBe(true);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(extend).not.toHaveBeenCalled();
+  });
+
+  test("is declared also when its timer fires a fraction of a millisecond early, as Node's do", async () => {
+    clock.firesEarlyMs = 0.5;
+    extend.mockRejectedValue(failure("ThrottlingException"));
+    const lease = started();
+    await clock.advance(56_000);
+    expect(lease.signal.aborted).toBe(true);
+    expect(onLost).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe("a failed beat", () => {
+  test("is tried again, and the lease goes on when a later one is accepted (C11, beats 2 and 3 fail)", async () => {
+    const throttled = failure("ThrottlingException");
+    extend
+      .mockImplementationOnce(async () => void sentAt.push(clock.now()))
+      .mockRejectedValueOnce(throttled)
+      .mockRejectedValueOnce(throttled);
+    const lease = started();
+    await clock.advance(46_000);
+    expect(sentAt).toEqual([20_000, 46_000]);
+    expect(onBeatFailed.mock.calls).toEqual([[throttled], [throttled]]);
+    expect(onLost).not.toHaveBeenCalled();
+    expect(lease.remainingMs()).toBe(55_000);
+  });
+
+  test("aborts nothing before the deadline, and everything at it when all fail (C11, variant)", async () => {
+    extend.mockRejectedValue(failure("ThrottlingException"));
+    const lease = started();
+    await clock.advance(54_999);
+    expect(lease.signal.aborted).toBe(false);
+    expect(lease.isLive()).toBe(true);
+    await clock.advance(1);
+    expect(lease.signal.aborted).toBe(true);
+    expect(lease.isLive()).toBe(false);
+    expect(onBeatFailed.mock.calls.length).toBeGreaterThan(5);
+  });
+
+  test("is repeated at a bounded rate, not in a hot loop", async () => {
+    extend.mockRejectedValue(failure("ThrottlingException"));
+    started();
+    await clock.advance(55_000);
+    expect(extend.mock.calls.length).toBeLessThanOrEqual(13);
+  });
+});
+
+describe("a lost lease", () => {
+  const gone = ["ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"];
+  test.each(gone)("is one event when SQS answers %s: no retry, no unhandled rejection (Q02)", async (name) => {
+    extend.mockResolvedValueOnce().mockRejectedValue(failure(name));
+    const lease = started();
+    await clock.advance(40_000);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(onBeatFailed).not.toHaveBeenCalled();
+    expect(lease.isLive()).toBe(false);
+    await clock.advance(3_600_000);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(extend).toHaveBeenCalledTimes(2);
+    expect(clock.pending).toBe(0);
+  });
+
+  test("is one event when another worker holds the thread", async () => {
+    renew.mockResolvedValue(false);
+    const lease = started();
+    await clock.advance(3_600_000);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(onLost.mock.calls[0]?.[0].message).toContain("another worker holds the thread");
+    expect(lease.isLive()).toBe(false);
+    expect(extend).toHaveBeenCalledTimes(1);
+  });
+
+  test("aborts the run's signal with the error it reports", async () => {
+    renew.mockResolvedValue(false);
+    const lease = started();
+    await clock.advance(20_000);
+    const reason: unknown = lease.signal.reason;
+    expect(reason).toBeInstanceOf(WorkerError);
+    expect(reason).toMatchObject({ code: "LEASE_LOST" });
+    expect(onLost).toHaveBeenCalledExactlyOnceWith(reason);
+  });
+
+  test("sends no beat any more after the deadline passed (Q02)", async () => {
+    extend.mockRejectedValue(failure("ThrottlingException"));
+    started();
+    await clock.advance(55_000);
+    const beats = extend.mock.calls.length;
+    await clock.advance(3_600_000);
+    expect(extend).toHaveBeenCalledTimes(beats);
+    expect(clock.pending).toBe(0);
+  });
+
+  test("is not revived by a beat that was in flight when it was lost", async () => {
+    extend.mockImplementationOnce(() => delayed(40_000));
+    const lease = started();
+    await clock.advance(61_000);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(lease.isLive()).toBe(false);
+    expect(extend).toHaveBeenCalledTimes(1);
+  });
+
+  test("renews no row with a beat that was in flight when it was lost", async () => {
+    extend.mockImplementationOnce(() => delayed(40_000));
+    started();
+    await clock.advance(61_000);
+    expect(renew).not.toHaveBeenCalled();
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("stop", () => {
+  test("waits for a beat in flight, so that the delete is never overtaken by an extension (Q01)", async () => {
+    extend.mockImplementationOnce(() => delayed(200));
+    const lease = started();
+    await clock.advance(20_000);
+    let stopped = false;
+    const stop = lease.stop().then(() => {
+      stopped = true;
+    });
+    await clock.advance(199);
+    expect(stopped).toBe(false);
+    await clock.advance(1);
+    await stop;
+    expect(renew).toHaveBeenCalledTimes(1);
+  });
+
+  test("ends at once between two beats, and no beat follows (Q01)", async () => {
+    const lease = started();
+    await clock.advance(20_000);
+    await lease.stop();
+    await clock.advance(3_600_000);
+    expect(extend).toHaveBeenCalledTimes(1);
+    expect(onLost).not.toHaveBeenCalled();
+  });
+
+  test("leaves no timer behind, also when a beat was in flight", async () => {
+    extend.mockImplementationOnce(() => delayed(200));
+    const lease = started();
+    await clock.advance(20_000);
+    const stop = lease.stop();
+    await clock.advance(200);
+    await stop;
+    expect(clock.pending).toBe(0);
+  });
+
+  test("resolves although the beat in flight fails, and reports no loss for a message about to be deleted", async () => {
+    extend.mockImplementationOnce(async () => {
+      await delayed(200);
+      throw failure("ReceiptHandleIsInvalid");
+    });
+    const lease = started();
+    await clock.advance(20_000);
+    const stop = lease.stop();
+    await clock.advance(200);
+    await stop;
+    expect(onLost).not.toHaveBeenCalled();
+    expect(lease.signal.aborted).toBe(false);
+  });
+
+  test("may be called before the first beat and twice", async () => {
+    const lease = started();
+    await lease.stop();
+    await lease.stop();
+    expect(extend).not.toHaveBeenCalled();
+  });
+});
+
+function delayed(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    clock.after(ms, resolve);
+  });
+}
