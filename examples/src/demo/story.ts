@@ -38,7 +38,7 @@ export async function playStory<T>(options: StoryOptions, look: (stage: Stage) =
   try {
     say("Starting PostgreSQL, an SQS endpoint, an OTLP sink and a payment provider, all on this machine.");
     // A collector of yours would receive the spans, and the demo could not read them back: its own sink it is.
-    const stack = await startStack({ visibilityTimeoutSeconds: VISIBILITY_SECONDS, environment: {} });
+    const stack = await startStack({ visibilitySeconds: VISIBILITY_SECONDS, environment: {} });
     opened.push(() => stack.stop());
     const provider = await spawnPayments();
     opened.push(() => provider.stop());

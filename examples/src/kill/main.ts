@@ -50,7 +50,7 @@ type Report = {
 
 async function play(chosen: Mutation): Promise<Report> {
   const startedAt = performance.now();
-  const stack = await startStack({ environment: {}, visibilityTimeoutSeconds: VISIBILITY_SECONDS });
+  const stack = await startStack({ environment: {}, visibilitySeconds: VISIBILITY_SECONDS });
   const provider = await spawnPayments();
   const pool = new pg.Pool({ connectionString: stack.databaseUrl, max: 10 });
   const lanes: Lane[] = [];

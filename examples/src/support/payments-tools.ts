@@ -1,7 +1,7 @@
 // The tools of the billing agents: one read, one charge under the derived key, and the same charge done naively.
 import { randomUUID } from "node:crypto";
 import { tool } from "@langchain/core/tools";
-import { defineTool, EffectFailed } from "@reprise/tools";
+import { defineTool, EffectFailed, type ProviderProfile, stripeProfile } from "@reprise/tools";
 import { z } from "zod";
 import { PAYMENTS_VARIABLE, readExampleEnvironment } from "./env.ts";
 import type { Charge } from "./payments-charge.ts";
@@ -57,17 +57,21 @@ export const getPlan = defineTool({
   run: async ({ customer }) => ({ customer, plan: "pro", amount_cents: 4900 }),
 });
 
+/** What the provider beside this file promises: a key lives for 24 hours, and the first answer is given again. */
+const paymentsProfile: ProviderProfile = { ...stripeProfile, source: "examples/src/support/payments-book.ts" };
+
 /** The charge, once: the key is derived from the call, `fetch` puts it on the wire, the ledger keeps the outcome. */
 export const chargeSubscription = defineTool({
   name: "charge_subscription",
   description: "Charge a customer for the subscription",
   schema: chargeSchema,
   effect: "keyed",
+  profile: paymentsProfile,
   run: async (args, { fetch, signal }) => {
     const charge = await chargeOf(await post(fetch, args, { signal }));
     return { charge: charge.id, amount_cents: charge.amount };
   },
-  effectRef: (result) => `charge=${result.charge}`,
+  effectRef: (value) => `charge=${z.object({ charge: z.string() }).parse(value).charge}`,
 });
 
 /** One charge under whatever key it is given, with nothing around it. */
