@@ -22,7 +22,7 @@ function problem(environment: Environment): WorkerError {
   throw new Error("the configuration was accepted");
 }
 
-function valueOf(name: string, environment: Environment): unknown {
+function settingOf(name: string, environment: Environment): unknown {
   const config: Readonly<Record<string, unknown>> = readConfig({ ...REQUIRED, ...environment });
   return config[name];
 }
@@ -68,19 +68,19 @@ describe("defaults", () => {
     if ("required" in setting) {
       expect(problem({ ...REQUIRED, [setting.env]: "  " }).code).toBe("CONFIG_MISSING");
     } else {
-      expect(valueOf(name, { [setting.env]: " " })).toEqual(valueOf(name, {}));
+      expect(settingOf(name, { [setting.env]: " " })).toEqual(settingOf(name, {}));
     }
   });
 
   test("spaces round a value do not count", () => {
-    expect(valueOf("concurrency", { [SETTINGS.concurrency.env]: " 7 \n" })).toBe(7);
+    expect(settingOf("concurrency", { [SETTINGS.concurrency.env]: " 7 \n" })).toBe(7);
   });
 });
 
 describe("every setting", () => {
   test.each(all)("%s has a meaning, and an example that is accepted", (name, setting) => {
     expect(setting.meaning.length).toBeGreaterThan(15);
-    const given = valueOf(name, { ...roomFor(setting, setting.example) });
+    const given = settingOf(name, { ...roomFor(setting, setting.example) });
     expect(String(given)).toBe(setting.example);
   });
 
@@ -99,8 +99,8 @@ describe("numbers", () => {
 
   test.each(numbers)("%s accepts its bounds and refuses what lies beyond them", (name, setting) => {
     const step = setting.integer === false ? 0.001 : 1;
-    if (name !== "stopGraceSeconds") expect(valueOf(name, roomFor(setting, String(setting.min)))).toBe(setting.min);
-    if (name !== "drainSeconds") expect(valueOf(name, roomFor(setting, String(setting.max)))).toBe(setting.max);
+    if (name !== "stopGraceSeconds") expect(settingOf(name, roomFor(setting, String(setting.min)))).toBe(setting.min);
+    if (name !== "drainSeconds") expect(settingOf(name, roomFor(setting, String(setting.max)))).toBe(setting.max);
     for (const value of [setting.min - step, setting.max + step]) {
       const error = problem({ ...REQUIRED, ...roomFor(setting, String(value)) });
       expect(error.code).toBe("CONFIG_INVALID");
@@ -120,8 +120,8 @@ describe("numbers", () => {
   });
 
   test("shares and slow thresholds may have fractions", () => {
-    expect(valueOf("sampleShare", { [SETTINGS.sampleShare.env]: "0.25" })).toBe(0.25);
-    expect(valueOf("slowSeconds", { [SETTINGS.slowSeconds.env]: "2.5" })).toBe(2.5);
+    expect(settingOf("sampleShare", { [SETTINGS.sampleShare.env]: "0.25" })).toBe(0.25);
+    expect(settingOf("slowSeconds", { [SETTINGS.slowSeconds.env]: "2.5" })).toBe(2.5);
   });
 
   test("whatever text a variable holds, the answer is a number in bounds or a configuration error", () => {
@@ -142,7 +142,7 @@ describe("choices", () => {
   const choices = all.flatMap(([name, setting]) => (setting.type === "choice" ? [[name, setting] as const] : []));
 
   test.each(choices)("%s takes each of its values and names them when given another", (name, setting) => {
-    for (const choice of setting.choices) expect(valueOf(name, { [setting.env]: choice })).toBe(choice);
+    for (const choice of setting.choices) expect(settingOf(name, { [setting.env]: choice })).toBe(choice);
     const error = problem({ ...REQUIRED, [setting.env]: "perhaps" });
     expect(error.code).toBe("CONFIG_INVALID");
     expect(error.message).toContain(`${setting.env} is "perhaps"`);
@@ -224,12 +224,15 @@ describe("one setting", () => {
 describe("the README", () => {
   const readme = (): string => readFileSync(new URL("../README.md", import.meta.url), "utf8");
 
-  test.each(all)("has a row for %s with its default", (_name, setting) => {
+  test("has one row for each setting, with its default", () => {
     const rows = readme()
       .split("\n")
-      .filter((line) => line.startsWith("|") && line.includes(`\`${setting.env}\``));
-    expect(rows).toHaveLength(1);
-    if (setting.default !== undefined) expect(rows[0]).toContain(String(setting.default));
+      .filter((line) => line.startsWith("|"));
+    const wrong = all.filter(([, setting]) => {
+      const own = rows.filter((row) => row.includes(`\`${setting.env}\``));
+      return own.length !== 1 || (setting.default !== undefined && !own[0]?.includes(String(setting.default)));
+    });
+    expect(wrong.map(([, setting]) => setting.env)).toEqual([]);
   });
 
   test("names no variable under the product's prefix that the worker does not read", () => {
