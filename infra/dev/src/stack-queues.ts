@@ -11,7 +11,7 @@ import { DevStackError } from "./errors.ts";
 
 export interface QueueOptions {
   readonly name: string;
-  readonly visibilityTimeoutSeconds: number;
+  readonly visibilitySeconds: number;
   readonly maxReceiveCount: number;
 }
 
@@ -47,7 +47,7 @@ export async function createQueues(target: QueueTarget, options: QueueOptions): 
     const deadLetterTargetArn = await arnOf(client, deadLetterQueueUrl);
     const queueUrl = await createQueue(client, options.name, fifo, {
       MessageRetentionPeriod: String(RETENTION_SECONDS),
-      VisibilityTimeout: String(options.visibilityTimeoutSeconds),
+      VisibilityTimeout: String(options.visibilitySeconds),
       RedrivePolicy: JSON.stringify({ deadLetterTargetArn, maxReceiveCount: options.maxReceiveCount }),
     });
     return { queueUrl, deadLetterQueueUrl };

@@ -22,7 +22,7 @@ export interface StackOptions {
   /** Default `reprise-runs`; a name that ends in `.fifo` makes FIFO queues. */
   readonly queueName?: string;
   /** Default 30. */
-  readonly visibilityTimeoutSeconds?: number;
+  readonly visibilitySeconds?: number;
   /** Default 50: hand-backs and deferrals burn receives too, and the run's own fault counters decide much earlier. */
   readonly maxReceiveCount?: number;
 }
@@ -89,7 +89,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
 }
 
-function checkOptions({ visibilityTimeoutSeconds = 30, maxReceiveCount = 50 }: StackOptions): void {
+function checkOptions({ visibilitySeconds = 30, maxReceiveCount = 50 }: StackOptions): void {
   const whole = (value: number, [min, max]: readonly [number, number], name: string): void => {
     if (Number.isInteger(value) && value >= min && value <= max) return;
     throw new DevStackError(
@@ -97,7 +97,7 @@ function checkOptions({ visibilityTimeoutSeconds = 30, maxReceiveCount = 50 }: S
       `${name} is ${value}; SQS takes whole numbers from ${min} to ${max}.`,
     );
   };
-  whole(visibilityTimeoutSeconds, [0, 43_200], "visibilityTimeoutSeconds");
+  whole(visibilitySeconds, [0, 43_200], "visibilitySeconds");
   whole(maxReceiveCount, [1, 1_000], "maxReceiveCount");
 }
 
@@ -166,12 +166,12 @@ function queueTarget(
 
 function queueOptions({
   queueName,
-  visibilityTimeoutSeconds,
+  visibilitySeconds,
   maxReceiveCount,
 }: StackOptions): Parameters<typeof createQueues>[1] {
   return {
     name: queueName ?? "reprise-runs",
-    visibilityTimeoutSeconds: visibilityTimeoutSeconds ?? 30,
+    visibilitySeconds: visibilitySeconds ?? 30,
     maxReceiveCount: maxReceiveCount ?? 50,
   };
 }

@@ -103,7 +103,7 @@ it("creates the queues on an outside endpoint, FIFO too, and adapts queues that 
   const sqs = await startSqs();
   const environment = { databaseUrl: inject("databaseUrl"), sqsEndpoint: sqs.endpoint, otlpEndpoint: "http://o" };
   await start({ environment, queueName: "runs.fifo" });
-  const again = await start({ environment, queueName: "runs.fifo", visibilityTimeoutSeconds: 7, maxReceiveCount: 9 });
+  const again = await start({ environment, queueName: "runs.fifo", visibilitySeconds: 7, maxReceiveCount: 9 });
   expect(again.deadLetterQueueUrl).toMatch(/runs-dead\.fifo$/);
   const source = await attributesOf(again, again.queueUrl);
   expect(source).toMatchObject({ VisibilityTimeout: "7", FifoQueue: "true" });
@@ -126,7 +126,7 @@ it("says which queue it could not create where, and stops what it had started", 
 
 it("refuses options that SQS would refuse", async () => {
   await expect(start({ maxReceiveCount: 0 })).rejects.toMatchObject({ code: "STACK_OPTION_INVALID" });
-  await expect(start({ visibilityTimeoutSeconds: 0.5 })).rejects.toMatchObject({ code: "STACK_OPTION_INVALID" });
+  await expect(start({ visibilitySeconds: 0.5 })).rejects.toMatchObject({ code: "STACK_OPTION_INVALID" });
 });
 
 it("keeps databases and queues in the data folder over a restart, on other ports when the preferred are taken", async () => {
