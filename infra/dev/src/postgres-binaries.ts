@@ -45,7 +45,7 @@ export function findNative(
 
 /**
  * Makes the binaries runnable by the identity, in place when possible, else as a copy in a folder of the machine's
- * temporary directories (about 60 MB, made once and shared by later starts).
+ * temporary directories (made once and shared by later starts).
  */
 export async function prepareBinaries(
   native: string,

@@ -1,4 +1,4 @@
-// Creates and drops databases on any PostgreSQL server: one database a test file, cloned in about 30 ms.
+// Creates and drops databases on any PostgreSQL server: cheap enough for one database a test file.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
