@@ -28,7 +28,9 @@ export const WINDOW_KEPT = 4_096;
 export function redactText(raw: string, rules: RedactionRules): RedactedText {
   const window = wellFormed(raw.length > WINDOW ? raw.slice(0, WINDOW) : raw);
   const kept = raw.length > WINDOW ? WINDOW_KEPT : window.length;
-  const spans = [...patternSpans(window, rules.patterns), ...namedSpans(window, rules.isSecret, rules.hints)];
+  const spans = patternSpans(window, rules.patterns);
+  // A name needs a separator behind it, and most strings have none.
+  if (/[:=]|%3D/.test(window)) spans.push(...namedSpans(window, rules.isSecret, rules.hints));
   if (spans.length === 0) return { text: wellFormed(window.slice(0, kept)), redacted: 0, omitted: raw.length - kept };
   spans.sort((left, right) => left[0] - right[0]);
   return { ...mask(window, spans, kept), omitted: raw.length - kept };

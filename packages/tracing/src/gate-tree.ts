@@ -25,7 +25,7 @@ export interface Walk {
   readonly above: Set<object>;
 }
 
-const NODES_MAX = 4_000;
+const NODES_MAX = 1_500;
 const CHARS_MAX = 64 * 1024;
 const DEPTH_MAX = 16;
 const JSON_LEVELS = 2;
@@ -117,6 +117,9 @@ function walkObject(value: object, state: Walk, place: Place): GateNode {
   return walkEntries(fieldsOf(value, keys), keys.length, state, place);
 }
 
+// Field names as people write them: shorter than any pattern's shortest match, or in short lower-case words.
+const PLAIN_KEY = /^(?:[A-Za-z_$][A-Za-z0-9_.$-]{0,11}|[a-z]{1,12}(?:_[a-z]{1,12}){1,3})$/;
+
 function walkList(items: Iterable<unknown>, size: number, state: Walk, place: Place): GateNode {
   const nodes: GateNode[] = [];
   state.bytes += 1 + Math.max(size, 1);
@@ -145,14 +148,14 @@ function walkEntries(
     const key = typeof rawKey === "object" ? "[object]" : String(rawKey);
     state.bytes += Buffer.byteLength(key) + (nodes.length === 0 ? 3 : 4);
     const node = walk(value, state, place);
-    if (state.rules.isSecret(key, value)) nodes.push([key, masked(state)]);
-    else nodes.push([safeKey(key, state), node]);
+    nodes.push([safeKey(key, state), state.rules.isSecret(key, value) ? masked(state) : node]);
   }
   if (seen < size) state.omitted = true;
   return { kind: "map", entries: nodes, omitted: size - seen };
 }
 
 function safeKey(key: string, state: Walk): string {
+  if (PLAIN_KEY.test(key) && state.rules.patterns.length === 0) return key;
   const redacted = redactText(key, state.rules);
   state.redacted += redacted.redacted;
   state.charsLeft -= Math.min(key.length, 8_192);

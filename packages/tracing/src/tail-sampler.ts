@@ -124,7 +124,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     };
     this.#live.add(trace);
     this.#live.own(root, trace);
-    this.#boundTraces();
+    if (this.#live.undecided.size > this.#settings.maxTraces) this.#forceOldest("traces");
     this.#arm(startedAtMs + this.#slowMs(trace));
     return trace;
   }
@@ -218,6 +218,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#buffered -= held.length;
     this.#live.undecided.delete(trace);
     this.#live.decided.add(trace);
+    this.#boundDecided();
     if (verdict.keep) {
       this.#counters.kept[verdict.reason] += 1;
       for (const span of held) {
@@ -242,12 +243,10 @@ export class TailSamplingProcessor implements SpanProcessor {
     }
   }
 
-  /** Undecided traces leave by a verdict; decided ones that never end are forgotten first, since their verdict is remembered. */
-  #boundTraces(): void {
-    const { maxTraces } = this.#settings;
-    if (this.#live.undecided.size > maxTraces) this.#forceOldest("traces");
+  /** Decided traces that never end are forgotten, oldest first; their verdict is remembered for spans that end after all. */
+  #boundDecided(): void {
     for (const oldest of this.#live.decided) {
-      if (this.#live.decided.size <= maxTraces) return;
+      if (this.#live.decided.size <= this.#settings.maxTraces) return;
       this.#live.remove(oldest);
     }
   }
