@@ -17,6 +17,7 @@ import {
 } from "@langchain/langgraph";
 import { type Span, SpanStatusCode, trace } from "@opentelemetry/api";
 import { describe, expect, it } from "vitest";
+import { TracedNode } from "../src/langgraph/graph-node.ts";
 import { traceGraph } from "../src/langgraph/index.ts";
 import { withSpan } from "../src/span.ts";
 import { parentId, recordTelemetry } from "./langgraph-telemetry.ts";
@@ -187,6 +188,23 @@ describe("retries, errors and pauses", () => {
       ["AbortError", "This operation was aborted"],
     ]);
     expect(telemetry.only("node:work").status.code).toBe(SpanStatusCode.ERROR);
+  });
+});
+
+describe("a node that ignores its abort", () => {
+  it("ends its span at the abort, while the caller gets the body's own outcome and no other", async () => {
+    const abort = new AbortController();
+    let finish = (): void => {};
+    const body = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const inner = { invoke: () => body.then(() => "late") };
+    const outcome = new TracedNode(inner as never, "stubborn").invoke("x", { signal: abort.signal });
+    abort.abort(new Error("given up"));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(telemetry.only("node:stubborn").status.message).toBe("given up");
+    finish();
+    expect(await outcome).toBe("late");
   });
 });
 

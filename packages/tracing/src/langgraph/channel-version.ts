@@ -10,9 +10,9 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
  *
  * Why a number and not the zero-padded string that LangGraph's Python savers use: a thread begun by a stock JS saver keeps integer
  * versions in channels that are not written again, and `maxChannelVersion` compares a mixed pair as text, where "10" is greater than
- * "000...11.x". The maximum then stays at 10, every following step mints another 11.y, half of them smaller than the version a node
- * has already seen, and the run stops early as if finished. A fraction compares right with integers everywhere,
- * stays exact through JSON and jsonb, and a stock saver can take the thread back. Proven in test/langgraph-versions.test.ts.
+ * "000...11.x". The maximum then stays at 10, every following step mints another 11.y, and a node that runs again (any agent loop)
+ * is compared by the random part: the run stops early as if finished. A fraction compares right with integers everywhere, stays
+ * exact through JSON and jsonb, and a stock saver can take the thread back. Proven in test/langgraph-versions.test.ts.
  */
 export function nextUniqueVersion(current: number | undefined, random: () => number = Math.random): number {
   return Math.floor(current ?? 0) + 1 + fraction(random);
