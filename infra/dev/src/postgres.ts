@@ -99,12 +99,15 @@ async function launchOnce(launch: Launch, port: number): Promise<Postgres> {
     server.once("close", () => resolve(log.tail()));
     server.once("error", (error) => resolve(String(error)));
   });
-  await ready(server, log, { dataDir, port });
   const serverPid = server.pid ?? 0;
+  // Before anything that waits: we may be killed while the server starts.
+  if (server.pid !== undefined) {
+    const watchdog = startWatchdog(server.pid, throwAwayDir, identity);
+    // It ends with the server, before the server's number can be given to another process.
+    server.once("exit", () => watchdog.kill("SIGKILL"));
+  }
+  await ready(server, log, { dataDir, port });
   await writeFile(join(dataDir, OWNER_FILE), `${process.pid}\n`);
-  const watchdog = startWatchdog(serverPid, throwAwayDir, identity);
-  // The watchdog ends with the server, before the server's number can be given to another process.
-  server.once("exit", () => watchdog.kill("SIGKILL"));
   const url = `postgresql://${EMBEDDED_USER}@${HOST}:${port}/postgres`;
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
