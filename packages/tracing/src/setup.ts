@@ -1,20 +1,15 @@
 // One call that sets tracing up: SDK, sampler, gate, exporter and the instrumentations whose spans nest under ours.
 
-import { createRequire, syncBuiltinESMExports } from "node:module";
+import { syncBuiltinESMExports } from "node:module";
 import { diag } from "@opentelemetry/api";
 import { ExportResultCode, getBooleanFromEnv, getStringListFromEnv } from "@opentelemetry/core";
-import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import type { Instrumentation } from "@opentelemetry/instrumentation";
-import { AwsInstrumentation } from "@opentelemetry/instrumentation-aws-sdk";
-import { HttpInstrumentation } from "@opentelemetry/instrumentation-http";
-import { PgInstrumentation } from "@opentelemetry/instrumentation-pg";
-import { UndiciInstrumentation } from "@opentelemetry/instrumentation-undici";
 import { defaultResource, type Resource, resourceFromAttributes } from "@opentelemetry/resources";
-import { NodeSDK } from "@opentelemetry/sdk-node";
 import { ConsoleSpanExporter, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { createGate, type GateOptions } from "./gate.ts";
 import { type LostDelivery, obituarySpans } from "./obituary.ts";
 import { KeepRecordingSampler } from "./sampler.ts";
+import { loadNow } from "./setup-load.ts";
 import { TailSamplingProcessor } from "./tail-sampler.ts";
 import type { TailOptions } from "./tail-sampler-options.ts";
 
@@ -37,14 +32,18 @@ export interface Tracing {
   exportObituary(lost: LostDelivery): Promise<void>;
   /** Sends what is kept so far; forces no verdict. */
   forceFlush(): Promise<void>;
-  /** Flushes and closes within `budgetMs`; what did not arrive by then is lost. Never rejects and never takes longer. */
+  /**
+   * Flushes and closes within `budgetMs`; what did not arrive by then is lost. Never rejects and never takes longer. `flushed`
+   * says that nothing is pending; what a collector refused is in `tail.stats().spansDropped.export_failed`.
+   */
   shutdown(budgetMs: number): Promise<"flushed" | "timed_out">;
 }
 
 /**
  * Starts tracing for this process. The SDK reads the standard `OTEL_*` variables itself (also `OTEL_SDK_DISABLED`). It installs
- * no signal handler: whoever drains the process calls `shutdown`. Import the module that
- * calls it before `pg` and `@aws-sdk/*`: what is loaded earlier is not instrumented.
+ * no signal handler: whoever drains the process calls `shutdown`, and exits by `process.exit` when that timed out: an export
+ * that still waits keeps Node alive for up to ten seconds. Import the module that calls `startTracing` before `pg` and
+ * `@aws-sdk/*`: what is loaded earlier is not instrumented.
  * With an OpenTelemetry SDK of your own leave this alone and register `KeepRecordingSampler` and `TailSamplingProcessor` there.
  */
 export function startTracing(options: TracingOptions = {}): Tracing {
@@ -52,7 +51,7 @@ export function startTracing(options: TracingOptions = {}): Tracing {
   const off = exporter === undefined || getBooleanFromEnv("OTEL_SDK_DISABLED") === true;
   if (off) return tracingOff(options);
   const tail = new TailSamplingProcessor(exporter, createGate(options.gate), options.sampling);
-  const sdk = new NodeSDK({
+  const sdk = new (loadNow("@opentelemetry/sdk-node").NodeSDK)({
     ...(options.serviceName === undefined ? {} : { serviceName: options.serviceName }),
     ...resourceOption(options.resourceAttributes),
     sampler: new KeepRecordingSampler(),
@@ -84,7 +83,7 @@ function standardExporter(): SpanExporter | undefined {
       `tracing: OTEL_TRACES_EXPORTER is "${wanted.join(",")}", known are otlp, console and none; taken as otlp`,
     );
   }
-  return new OTLPTraceExporter();
+  return new (loadNow("@opentelemetry/exporter-trace-otlp-http").OTLPTraceExporter)();
 }
 
 /** Nothing is registered and nothing is sent, obituaries neither; the callers need no conditionals. */
@@ -114,14 +113,17 @@ function resourceOption(attributes: Readonly<Record<string, string>> | undefined
  * functions through their live bindings. So neither fetch, http, pg nor the AWS SDK needs the loader hook (setup.real.test.ts).
  */
 function reachBuiltins(): void {
-  const require = createRequire(import.meta.url);
-  require("node:http");
-  require("node:https");
+  loadNow("node:http");
+  loadNow("node:https");
   syncBuiltinESMExports();
 }
 
 /** Spans only under a span of ours: polling and pool upkeep outside a run make none. */
 function standardInstrumentations(): Instrumentation[] {
+  const { UndiciInstrumentation } = loadNow("@opentelemetry/instrumentation-undici");
+  const { HttpInstrumentation } = loadNow("@opentelemetry/instrumentation-http");
+  const { PgInstrumentation } = loadNow("@opentelemetry/instrumentation-pg");
+  const { AwsInstrumentation } = loadNow("@opentelemetry/instrumentation-aws-sdk");
   return [
     new UndiciInstrumentation({ requireParentforSpans: true }),
     new HttpInstrumentation({ requireParentforOutgoingSpans: true, requireParentforIncomingSpans: true }),
