@@ -1,5 +1,7 @@
 // Model spans: one a call, whoever opens it, with usage and the times of a streamed answer, and always ended.
 
+import { BaseCallbackHandler } from "@langchain/core/callbacks/base";
+import { awaitAllCallbacks } from "@langchain/core/callbacks/promises";
 import { HumanMessage } from "@langchain/core/messages";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { SpanStatusCode, trace } from "@opentelemetry/api";
@@ -178,6 +180,18 @@ describe("the handler where a graph calls models itself", () => {
     expect(handler.open).toBe(0);
   });
 
+  it("is awaited: the span has ended when the call returns, though LangChain's background queue is blocked by another handler", async () => {
+    let unblock = (): void => {};
+    const blocked = new Promise<void>((resolve) => {
+      unblock = resolve;
+    });
+    const slow = BaseCallbackHandler.fromMethods({ handleChatModelStart: () => blocked });
+    await new ScriptedModel([{ at: 0, text: "x" }]).invoke("x", { callbacks: [slow, modelSpanHandler()] });
+    expect(telemetry.spans("model:scripted-1")).toHaveLength(1);
+    unblock();
+    await awaitAllCallbacks();
+  });
+
   it("opens one span when it was given twice, to the model and to the run", async () => {
     const handler = modelSpanHandler();
     const model = new ScriptedModel([{ at: 0, text: "x" }]);
@@ -215,6 +229,14 @@ describe("the handler's bounds", () => {
     await handler.handleLLMError(new Error("x"), "never begun");
     handler.handleLLMNewToken("x", undefined, "never begun");
     expect(handler.counters.unmatchedEnds).toBe(2);
+  });
+
+  it("takes a second start of the same run for the same call", async () => {
+    const handler = modelSpanHandler();
+    await start(handler, "a");
+    await start(handler, "a");
+    await handler.handleLLMEnd({ generations: [] }, "a");
+    expect(telemetry.spans("model:ChatX")).toHaveLength(1);
   });
 
   it("lets the oldest call go past its bound, ended and counted", async () => {
