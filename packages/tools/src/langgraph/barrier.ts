@@ -73,12 +73,38 @@ export function noCallId(tool: string, threadId?: string): CallRefused {
 
 function requireInInput(config: RunnableConfig, id: string, tool: string, threadId: string): FoundCall {
   const found = findCall(currentInput(config), { id, tool });
-  if (found !== undefined) return found;
+  if (found !== undefined) return withState(config, found, { id, tool });
   throw new CallRefused(
     "CALL_NOT_CHECKPOINTED",
     `Call ${id} of tool ${tool} is not in the input of its task, so it is not in a stored checkpoint. Run the model and its tools in separate nodes, and hand the tool node the messages or a Send with the call.`,
     { threadId },
   );
+}
+
+/**
+ * A Send with the bare call says nothing of the message it stood in. The state the task stands on usually does: who owns the
+ * call, and whether it was cut. Only evidence: a graph that keeps its messages elsewhere does without.
+ */
+function withState(
+  config: RunnableConfig,
+  found: FoundCall,
+  call: { readonly id: string; readonly tool: string },
+): FoundCall {
+  if (found.assistantMessageId !== undefined) return found;
+  const inState = findCall({ messages: stateMessages(config) }, call);
+  if (inState === undefined) return found;
+  return { ...inState, ...found, cut: inState.cut || found.cut, repeated: inState.repeated };
+}
+
+// LangGraph's own reader of the checkpointed channels (pregel/algo.js, CONFIG_KEY_READ); it throws for unknown channels.
+function stateMessages(config: RunnableConfig): unknown {
+  const read: unknown = config.configurable?.["__pregel_read"];
+  if (typeof read !== "function") return undefined;
+  try {
+    return read("messages");
+  } catch {
+    return undefined;
+  }
 }
 
 // Outside a graph there is no task and no input; LangGraph says so by throwing.

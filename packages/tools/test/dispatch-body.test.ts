@@ -1,0 +1,99 @@
+// One body under its timeout and the run's signal: how it may end.
+
+import { describe, expect, it } from "vitest";
+import { type Clock, runBody } from "../src/dispatch-body.ts";
+
+/** Time stands still until it is moved. */
+function stoppedClock() {
+  let nowMs = 0;
+  const sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
+  const clock: Clock = {
+    now: () => nowMs,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        const sleeper = { atMs: nowMs + ms, wake: resolve };
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", () => {
+          sleepers.delete(sleeper);
+          reject(signal.reason);
+        });
+      }),
+  };
+  const rest = async (): Promise<void> => {
+    for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+  };
+  const move = async (ms: number): Promise<void> => {
+    await rest();
+    nowMs += ms;
+    for (const sleeper of [...sleepers]) if (sleeper.atMs <= nowMs) sleeper.wake();
+    await rest();
+  };
+  return { clock, move, sleepers };
+}
+
+const never = (): Promise<never> => new Promise(() => undefined);
+
+describe("runBody", () => {
+  it("ends with the body's value and leaves no timer behind", async () => {
+    const { clock, sleepers } = stoppedClock();
+    expect(await runBody({ run: async () => 1, timeoutMs: 10, graceMs: 5, runSignals: [], clock })).toEqual({
+      kind: "returned",
+      value: 1,
+    });
+    await Promise.resolve();
+    expect(sleepers.size).toBe(0);
+  });
+
+  it("fires the signal at the timeout and says so", async () => {
+    const { clock, move } = stoppedClock();
+    const run = (signal: AbortSignal) =>
+      new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const ending = runBody({ run, timeoutMs: 10, graceMs: 5, runSignals: [], clock });
+    await move(9);
+    await move(1);
+    expect(await ending).toMatchObject({ kind: "threw", stoppedBy: "timeout" });
+  });
+
+  it("abandons a body that ignores its signal, after the grace and not before, and still brings its end", async () => {
+    const { clock, move } = stoppedClock();
+    let finish: (value: string) => void = () => undefined;
+    const body = new Promise<string>((resolve) => {
+      finish = resolve;
+    });
+    let ended: unknown;
+    const ending = runBody({ run: () => body, timeoutMs: 10, graceMs: 5, runSignals: [], clock }).then((end) => {
+      ended = end;
+      return end;
+    });
+    await move(10);
+    await move(4);
+    expect(ended).toBeUndefined();
+    await move(1);
+    const end = await ending;
+    expect(end).toMatchObject({ kind: "abandoned", stoppedBy: "timeout" });
+    finish("late");
+    expect(end.kind === "abandoned" && (await end.later)).toMatchObject({
+      kind: "returned",
+      value: "late",
+      stoppedBy: "timeout",
+    });
+  });
+
+  it("stops with the run, whichever of its signals fires, also one that had fired before", async () => {
+    const { clock, move } = stoppedClock();
+    const stop = new AbortController();
+    const ending = runBody({
+      run: never,
+      timeoutMs: 10_000,
+      graceMs: 0,
+      runSignals: [new AbortController().signal, stop.signal],
+      clock,
+    });
+    stop.abort();
+    await move(0);
+    expect(await ending).toMatchObject({ kind: "abandoned", stoppedBy: "run" });
+    const again = runBody({ run: never, timeoutMs: 10_000, graceMs: 0, runSignals: [stop.signal], clock });
+    await move(0);
+    expect(await again).toMatchObject({ kind: "abandoned", stoppedBy: "run" });
+  });
+});

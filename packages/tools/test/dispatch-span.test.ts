@@ -1,0 +1,138 @@
+// What a tool's span says, and what it never says.
+
+import { context, SpanStatusCode, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { ATTR } from "@reprise/tracing";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { defineTool } from "../src/define-tool.ts";
+import type { ToolContext } from "../src/dispatch-call.ts";
+import { MemoryLedger } from "../src/effect-memory.ts";
+import { deriveKey, keyUuid } from "../src/key.ts";
+import { stripeProfile } from "../src/profiles.ts";
+import { buildAgent, configOf, input, scopeOf, type Turn } from "./agent.ts";
+
+const exporter = new InMemorySpanExporter();
+beforeAll(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
+});
+afterAll(() => {
+  trace.disable();
+  context.disable();
+});
+beforeEach(() => exporter.reset());
+
+const turn = (id: string, args: Record<string, unknown> = { amount: 12, password: "hunter2" }): Turn => [
+  { name: "charge", id, args },
+];
+
+async function spansOf(
+  run: (context: ToolContext) => Promise<unknown>,
+  turns: readonly Turn[],
+  ledger = new MemoryLedger(),
+): Promise<readonly ReadableSpan[]> {
+  const tool = defineTool({
+    name: "charge",
+    description: "Charges.",
+    schema: z.object({ amount: z.number(), password: z.string() }),
+    effect: "keyed",
+    profile: stripeProfile,
+    effectRef: (value) => (value as { id: string }).id,
+    run: (_, given) => run(given),
+  });
+  await buildAgent({ tools: [tool], turns })
+    .invoke(input, configOf(scopeOf(ledger)))
+    .catch(() => undefined);
+  return exporter.getFinishedSpans().filter((span) => span.name === "tool:charge");
+}
+
+describe("the span of a tool call", () => {
+  it("names call, policy, decision, outcome, effect and wire, with arguments through the gate and never the key", async () => {
+    const fetch = globalThis.fetch;
+    globalThis.fetch = async () => new Response("{}", { status: 201 });
+    const [span] = await spansOf(
+      async (given) => {
+        await given.fetch("https://api.example.test/", { method: "POST" });
+        return { id: "ch_1" };
+      },
+      [turn("toolu_abc1")],
+    );
+    globalThis.fetch = fetch;
+    expect(span?.attributes).toMatchObject({
+      [ATTR.toolName]: "charge",
+      [ATTR.toolCallId]: "toolu_abc1",
+      [ATTR.toolPolicy]: "keyed",
+      [ATTR.toolDecision]: "execute",
+      [ATTR.toolOutcome]: "done",
+      [ATTR.toolReplayed]: false,
+      [ATTR.toolEffectRef]: "ch_1",
+      [ATTR.toolEffectSeen]: 1,
+      [ATTR.toolHttpRequests]: 1,
+      [ATTR.toolKeySent]: true,
+      [ATTR.toolCallRefSource]: "provider",
+      [ATTR.nodeAttempt]: 1,
+    });
+    const said = JSON.stringify(span?.attributes);
+    expect(said).not.toContain("hunter2");
+    const key = deriveKey("t1", "toolu_abc1");
+    expect(said).not.toContain(key);
+    expect(said).not.toContain(keyUuid(key));
+  });
+
+  it("says that a call was replayed, and how often it was seen (B05)", async () => {
+    const ledger = new MemoryLedger();
+    await spansOf(async () => ({ id: "ch_1" }), [turn("toolu_abc1")], ledger);
+    const spans = await spansOf(async () => ({ id: "ch_2" }), [turn("toolu_abc1")], ledger);
+    expect(spans.at(-1)?.attributes).toMatchObject({
+      [ATTR.toolReplayed]: true,
+      [ATTR.toolDecision]: "replay",
+      [ATTR.toolEffectSeen]: 2,
+      [ATTR.toolEffectRef]: "ch_1",
+    });
+  });
+
+  it("ends with an error, marked as a failed attempt, when the body threw", async () => {
+    const [span] = await spansOf(
+      () => Promise.reject(new Error("token=sk_live_0123456789abcdef")),
+      [turn("toolu_abc1")],
+    );
+    expect(span?.status.code).toBe(SpanStatusCode.ERROR);
+    expect(span?.attributes).toMatchObject({
+      [ATTR.toolAttemptFailed]: true,
+      [ATTR.toolOutcome]: "unknown",
+      [ATTR.toolErrorCode]: "no_evidence",
+    });
+  });
+
+  it("says false when a key was due and not on the wire", async () => {
+    const fetch = globalThis.fetch;
+    globalThis.fetch = async () => new Response("{}", { status: 201 });
+    const [span] = await spansOf(
+      async (given) => {
+        await given.fetch("https://api.example.test/", { method: "POST", headers: { "Idempotency-Key": "of my own" } });
+        return { id: "ch_1" };
+      },
+      [turn("toolu_abc1")],
+    );
+    globalThis.fetch = fetch;
+    expect(span?.attributes[ATTR.toolKeySent]).toBe(false);
+  });
+
+  it("exists for arguments that do not fit and for refused calls", async () => {
+    const [bad] = await spansOf(async () => ({ id: "x" }), [turn("toolu_abc1", { amount: "x" })]);
+    expect(bad?.attributes).toMatchObject({ [ATTR.toolOutcome]: "failed", [ATTR.toolErrorCode]: "invalid_arguments" });
+  });
+
+  it("tells why a repeated id was replaced (A01)", async () => {
+    const spans = await spansOf(async () => ({ id: "x" }), [turn("call_0"), turn("call_0")]);
+    expect(spans.map((span) => span.attributes[ATTR.toolCallId])).toEqual(["m0#0", "m1#0"]);
+    expect(spans.map((span) => span.attributes[ATTR.toolCallRefSource])).toEqual(["weak", "repeated"]);
+  });
+});

@@ -1,0 +1,153 @@
+// The Postgres ledger: the shared meaning over a real server, and what its tables keep as proof.
+
+import { randomUUID } from "node:crypto";
+import { PRODUCT } from "@reprise/tracing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { EffectClaim } from "../src/effect.ts";
+import { PostgresLedger } from "../src/effect-postgres.ts";
+import { RESULT_BYTES_MAX, storeResult } from "../src/effect-result.ts";
+import { openDatabase, type TestDatabase } from "./database.ts";
+import { describeLedger } from "./effect-suite.ts";
+
+const { schema } = PRODUCT;
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openDatabase();
+});
+afterAll(() => database.close());
+
+describeLedger("the Postgres ledger", {
+  races: 200,
+  claimers: 20,
+  open: async () => ({
+    ledger: new PostgresLedger(database.pool),
+    advance: async (ms) => {
+      await database.pool.query(
+        `update ${schema}.effects set lease_until = lease_until - $1::bigint * interval '1 millisecond',
+           first_claim_at = first_claim_at - $1::bigint * interval '1 millisecond'`,
+        [ms],
+      );
+    },
+    setThreadFence: async (threadId, fence) => {
+      await database.pool.query(`delete from ${schema}.thread_leases where thread_id = $1`, [threadId]);
+      if (fence === undefined) return;
+      await database.pool.query(
+        `insert into ${schema}.thread_leases values ($1, 'run', 'delivery', 'owner', $2, clock_timestamp() + interval '1 hour')`,
+        [threadId, fence],
+      );
+    },
+    close: async () => undefined,
+  }),
+});
+
+describe("the rows of the Postgres ledger", () => {
+  const claimOf = (key: string, changes: Partial<EffectClaim> = {}): EffectClaim => ({
+    key,
+    owner: { threadId: "t", assistantMessageId: "m", position: 0, tool: "charge", toolCallId: "c" },
+    argsFingerprint: "f",
+    policy: "keyed",
+    retentionMs: 86_400_000,
+    leaseMs: 0,
+    nonce: randomUUID(),
+    holder: "h",
+    execution: { runId: "run", deliveryId: "d1", receiveCount: 2, nodeAttempt: 3 },
+    ...changes,
+  });
+  const executionsOf = async (key: string) =>
+    (await database.pool.query(`select * from ${schema}.effect_executions where key = $1 order by fence`, [key])).rows;
+
+  it("writes no execution row for a key that is executed once", async () => {
+    const key = randomUUID();
+    const ledger = new PostgresLedger(database.pool);
+    const decision = await ledger.claim(claimOf(key));
+    if (!("fence" in decision)) throw new Error("not won");
+    await ledger.settle({ key, fence: decision.fence, outcome: "done", result: storeResult(1) });
+    await ledger.claim(claimOf(key));
+    expect(await executionsOf(key)).toEqual([]);
+    const row = await database.pool.query(`select * from ${schema}.effects where key = $1`, [key]);
+    expect(row.rows[0]).toMatchObject({
+      run_id: "run",
+      delivery_id: "d1",
+      receive_count: 2,
+      node_attempt: 3,
+      first_outcome: "done",
+    });
+    expect(row.rows[0].first_ended_at).not.toBeNull();
+  });
+
+  it("keeps a late first completion with its provider request id: proof of two executions", async () => {
+    const key = randomUUID();
+    const ledger = new PostgresLedger(database.pool);
+    const first = await ledger.claim(claimOf(key));
+    const second = await ledger.claim(claimOf(key, { execution: { runId: "run", deliveryId: "d2", nodeAttempt: 1 } }));
+    if (!("fence" in first) || !("fence" in second)) throw new Error("not won");
+    const done = { key, outcome: "done", result: storeResult({ id: "ch" }) } as const;
+    await ledger.settle({ ...done, fence: second.fence, providerRequestId: "req_2" });
+    await ledger.settle({ ...done, fence: first.fence, providerRequestId: "req_1" });
+    expect(await executionsOf(key)).toMatchObject([
+      {
+        fence: first.fence,
+        decision: "execute",
+        delivery_id: "d1",
+        late: true,
+        outcome: "done",
+        provider_request_id: "req_1",
+      },
+      {
+        fence: second.fence,
+        decision: "resend",
+        delivery_id: "d2",
+        late: false,
+        outcome: "done",
+        provider_request_id: "req_2",
+      },
+    ]);
+  });
+
+  it("marks a late second completion too", async () => {
+    const key = randomUUID();
+    const ledger = new PostgresLedger(database.pool);
+    await ledger.claim(claimOf(key));
+    const second = await ledger.claim(claimOf(key));
+    await ledger.claim(claimOf(key));
+    if (!("fence" in second)) throw new Error("not won");
+    await ledger.settle({ key, fence: second.fence, outcome: "unknown", detail: "x" });
+    expect(await executionsOf(key)).toMatchObject([
+      { fence: second.fence, late: true, outcome: "unknown" },
+      { late: false },
+    ]);
+  });
+
+  it("stores a result of the full 64 KB inline, and one byte more by hash and length, never a stuck row", async () => {
+    const ledger = new PostgresLedger(database.pool);
+    for (const length of [RESULT_BYTES_MAX - 2, RESULT_BYTES_MAX - 1]) {
+      const key = randomUUID();
+      const decision = await ledger.claim(claimOf(key));
+      if (!("fence" in decision)) throw new Error("not won");
+      await ledger.settle({ key, fence: decision.fence, outcome: "done", result: storeResult("x".repeat(length)) });
+      const row = await ledger.find(key);
+      expect(row?.state).toBe("done");
+      expect(row?.result?.kind).toBe(length === RESULT_BYTES_MAX - 2 ? "value" : "too_large");
+    }
+  });
+
+  it("keeps the completion on its page: no index knows state or lease (HOT)", async () => {
+    const indexes = await database.pool.query(
+      `select indexdef from pg_indexes where schemaname = $1 and tablename = 'effects'`,
+      [schema],
+    );
+    for (const { indexdef } of indexes.rows) expect(indexdef).not.toMatch(/\b(state|lease_until|settled_at|seen)\b/);
+  });
+
+  it("checks a fence of another thread when a subagent works on a thread of its own", async () => {
+    await database.pool.query(
+      `insert into ${schema}.thread_leases values ('parent', 'r', 'd', 'o', 99, clock_timestamp() + interval '1 hour')`,
+    );
+    const ledger = new PostgresLedger(database.pool);
+    const execution = { runId: "r", deliveryId: "d", nodeAttempt: 1, threadFence: 99n };
+    expect(await ledger.claim(claimOf(randomUUID(), { execution }))).toEqual({ kind: "fenced" });
+    expect(
+      await ledger.claim(claimOf(randomUUID(), { execution: { ...execution, fencedThreadId: "parent" } })),
+    ).toMatchObject({ kind: "execute" });
+  });
+});

@@ -1,0 +1,143 @@
+// The fenced pool under the stock PostgresSaver: a stale writer stores nothing, errors keep their name, clients stay usable.
+
+import { randomUUID } from "node:crypto";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { PRODUCT } from "@reprise/tracing";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { acquireFence } from "../src/fence.ts";
+import { type FencedPoolOptions, fencedPool } from "../src/fence-pool.ts";
+import { openDatabase, type TestDatabase } from "./database.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openDatabase();
+  await new PostgresSaver(database.pool).setup();
+  await database.pool.query("create table side (thread_id text, note text)");
+});
+afterAll(() => database.close());
+
+const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
+
+function chain(saver: PostgresSaver, writer: string, between: () => Promise<void> = async () => undefined) {
+  return new StateGraph(State)
+    .addNode("n1", async () => ({ log: [`n1${writer}`] }))
+    .addNode("n2", async () => {
+      await between();
+      return { log: [`n2${writer}`] };
+    })
+    .addEdge(START, "n1")
+    .addEdge("n1", "n2")
+    .addEdge("n2", END)
+    .compile({ checkpointer: saver });
+}
+
+async function take(threadId: string, leaseMs: number): Promise<string> {
+  const answer = await acquireFence(database.pool, {
+    threadId,
+    runId: "r",
+    deliveryId: randomUUID(),
+    owner: "o",
+    leaseMs,
+  });
+  if (!("fence" in answer)) throw new Error("held");
+  return answer.fence;
+}
+
+const saverFor = (threadId: string, fence: string, options?: FencedPoolOptions, pool = database.pool) =>
+  new PostgresSaver(fencedPool(pool, { threadId, fence }, options));
+const configOf = (threadId: string) => ({ configurable: { thread_id: threadId }, durability: "sync" as const });
+const count = async (table: string, threadId: string): Promise<number> => {
+  const answer = await database.pool.query(`select count(*)::int as n from ${table} where thread_id = $1`, [threadId]);
+  return answer.rows[0].n as number;
+};
+
+describe("fencedPool", () => {
+  it("lets the holder write and read as ever", async () => {
+    const threadId = randomUUID();
+    const graph = chain(saverFor(threadId, await take(threadId, 60_000)), "A");
+    expect((await graph.invoke({ log: ["in"] }, configOf(threadId))).log).toEqual(["in", "n1A", "n2A"]);
+    expect((await graph.getState(configOf(threadId))).values.log).toEqual(["in", "n1A", "n2A"]);
+    expect(await count("checkpoints", threadId)).toBe(4);
+  });
+
+  it("stores nothing of a writer that lost the thread, and the newer holder's history is whole", async () => {
+    const threadId = randomUUID();
+    const old = await take(threadId, 0);
+    let fresh = "";
+    let atLoss: readonly number[] = [];
+    const rows = () =>
+      Promise.all(["checkpoints", "checkpoint_writes", "checkpoint_blobs"].map((table) => count(table, threadId)));
+    const stale = chain(saverFor(threadId, old), "A", async () => {
+      fresh = await take(threadId, 60_000);
+      atLoss = await rows();
+    });
+    await expect(stale.invoke({ log: ["in"] }, configOf(threadId))).rejects.toMatchObject({
+      code: "FENCE_LOST",
+      threadId,
+    });
+    expect(await rows()).toEqual(atLoss);
+    const graph = chain(saverFor(threadId, fresh), "B");
+    expect((await graph.invoke(null, configOf(threadId))).log).toEqual(["in", "n1A", "n2B"]);
+    await expect(saverFor(threadId, old).deleteThread(threadId)).rejects.toMatchObject({ code: "FENCE_LOST" });
+    expect((await graph.getState(configOf(threadId))).values.log).toEqual(["in", "n1A", "n2B"]);
+  });
+
+  it("leaves every client usable after losses", async () => {
+    const threadId = randomUUID();
+    const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+    const lost = saverFor(threadId, "1", {}, pool);
+    const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
+    for (let round = 0; round < 5; round += 1) {
+      await expect(lost.putWrites(config, [["log", 1]], "task")).rejects.toMatchObject({ code: "FENCE_LOST" });
+    }
+    const fence = await take(threadId, 60_000);
+    await saverFor(threadId, fence, {}, pool).putWrites(config, [["log", 1]], "task");
+    expect(await count("checkpoint_writes", threadId)).toBe(1);
+    expect(pool.totalCount).toBe(1);
+    await pool.end();
+  });
+
+  it("runs beforeCommit inside the same transaction: with the checkpoint or not at all", async () => {
+    const threadId = randomUUID();
+    const beforeCommit = [{ text: "insert into side values ($1, $2)", values: [threadId, "kept"] }];
+    const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
+    await saverFor(threadId, await take(threadId, 60_000), { beforeCommit }).putWrites(config, [["log", 1]], "task");
+    expect(await count("side", threadId)).toBe(1);
+    await expect(
+      saverFor(threadId, "1", { beforeCommit }).putWrites(config, [["log", 2]], "task2"),
+    ).rejects.toMatchObject({ code: "FENCE_LOST" });
+    expect(await count("side", threadId)).toBe(1);
+    const broken = [{ text: "insert into nowhere values ($1)", values: [1] }];
+    const fence = (
+      await database.pool.query(`select fence from ${PRODUCT.schema}.thread_leases where thread_id = $1`, [threadId])
+    ).rows[0].fence as string;
+    await expect(
+      saverFor(threadId, fence, { beforeCommit: broken }).putWrites(config, [["log", 3]], "task3"),
+    ).rejects.toMatchObject({ code: "42P01" });
+    expect(await count("checkpoint_writes", threadId)).toBe(1);
+  });
+
+  it("gives the first error its say when the connection dies, and drops that client (E02)", async () => {
+    const threadId = randomUUID();
+    const pool = new pg.Pool({ connectionString: database.url, max: 2 });
+    pool.on("error", () => undefined);
+    pool.on("connect", (client) => client.on("error", () => undefined));
+    const fence = await take(threadId, 60_000);
+    const beforeCommit = [{ text: "select pg_terminate_backend(pg_backend_pid())", values: [] }];
+    const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
+    const error: unknown = await saverFor(threadId, fence, { beforeCommit }, pool)
+      .putWrites(config, [["log", 1]], "task")
+      .catch((failure: unknown) => failure);
+    expect(String(error)).toMatch(/terminat/i);
+    await saverFor(threadId, fence, {}, pool).putWrites(config, [["log", 1]], "task");
+    expect(await count("checkpoint_writes", threadId)).toBe(1);
+    await pool.end();
+  });
+
+  it("does not end the pool that it was lent", async () => {
+    await saverFor("t", "1").end();
+    expect((await database.pool.query("select 1 as one")).rows[0].one).toBe(1);
+  });
+});
