@@ -86,7 +86,7 @@ export class Lane {
     });
     this.#children.add(child);
     child.once("exit", () => this.#children.delete(child));
-    await once(child, "message");
+    await said(child);
     return child;
   }
 
@@ -120,9 +120,21 @@ async function thaw(victim: ChildProcess): Promise<void> {
 }
 
 async function go(child: ChildProcess): Promise<void> {
-  const working = once(child, "message");
+  const answer = said(child);
   child.send("go");
-  await working;
+  await answer;
+}
+
+/** The child's next message. Rejects when it ends instead: a worker that cannot start must not leave the harness waiting. */
+async function said(child: ChildProcess): Promise<void> {
+  const ended = once(child, "exit").then(([code]) => {
+    throw new SupportError(
+      "EXAMPLE_FAILED",
+      `a worker of the harness ended with ${String(code)} before it was told to`,
+    );
+  });
+  await Promise.race([once(child, "message"), ended]);
+  ended.catch(() => undefined);
 }
 
 function sleep(ms: number): Promise<void> {

@@ -103,7 +103,7 @@ export const SETTINGS = {
     env: own("VISIBILITY_SECONDS"),
     default: 60,
     unit: "seconds",
-    min: 2,
+    min: 1,
     max: 43_200,
     meaning:
       "how long a received message stays hidden; renewed while its run works, so it bounds how late a lost run resumes",
