@@ -13,7 +13,7 @@ export interface Condition {
   readonly literal: Literal;
 }
 
-/** An array matches when any of its elements does. Null and objects match nothing. */
+/** An array matches when any of its elements does. What is absent, null or an object matches nothing, not even `!=`. */
 export function compare(value: unknown, condition: Condition): boolean {
   if (Array.isArray(value)) return value.some((element: unknown) => compare(element, condition));
   if (typeof value === "string") return compareString(value, condition);

@@ -125,7 +125,7 @@ function parseComparison(cursor: Cursor): Predicate | Fault {
   const value = next(cursor);
   if (value.kind !== "bare" && value.kind !== "quoted") return { at: value.at, expected: "a value" };
   const condition: Condition = { operator: operator.operator, literal: literal(value.text, value.kind === "quoted") };
-  return (attributes) => (Object.hasOwn(attributes, attribute) ? compare(attributes[attribute], condition) : false);
+  return (attributes) => compare(attributes[attribute], condition);
 }
 
 function literal(text: string, quoted: boolean): Literal {

@@ -1,5 +1,11 @@
 // Card numbers: an issuer prefix with its length, and the check digit. Digits alone mask one epoch-millisecond string in ten.
 
+/** A number as JSON writes it: sign and fraction are looked through, so that it is judged as its text would be. */
+export function isCardLiteral(number: string): boolean {
+  const digits = /^-?(\d{13,19})(?:\.|$)/.exec(number)?.[1];
+  return digits !== undefined && isCardNumber(digits);
+}
+
 /** Is this run of digits a payment card number? */
 export function isCardNumber(digits: string): boolean {
   return issuerAllows(digits) && luhn(digits);

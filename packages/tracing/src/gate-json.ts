@@ -2,6 +2,8 @@
 
 /** Characters parsed. Longer texts are judged by a closed-off prefix of this length. */
 const PARSE_MAX = 64 * 1024;
+/** Levels that are open in a text we would still close; the tree is not walked that deep. */
+const OPEN_MAX = 200;
 /** Marks a long integer between JSON.parse and the tree. A text that contains it is harmless: it is checked again to be a number. */
 const SENTINEL = "\u0000#";
 
@@ -52,27 +54,18 @@ function markLongIntegers(text: string): string {
   });
 }
 
-/** Cuts a prefix of JSON behind its last whole value and closes what is open. */
+/** Cuts a prefix of JSON behind its last whole value and closes what is open there. */
 function closeOff(prefix: string): string | undefined {
   const open: string[] = [];
   let cut = -1;
-  let closers = "";
   const tokens = /"[^"\\]*(?:\\[\s\S][^"\\]*)*"?|[[\]{},]/g;
-  for (let match = tokens.exec(prefix); match !== null; match = tokens.exec(prefix)) {
+  for (let match = tokens.exec(prefix); match !== null && open.length <= OPEN_MAX; match = tokens.exec(prefix)) {
     const token = match[0];
-    if (token === "{" || token === "[") {
-      open.push(token === "{" ? "}" : "]");
-      cut = match.index + 1;
-      closers = open.toReversed().join("");
-    } else if (token === "}" || token === "]") {
-      open.pop();
-      cut = match.index + 1;
-      closers = open.toReversed().join("");
-    } else if (token === ",") {
-      cut = match.index;
-      closers = open.toReversed().join("");
-    }
-    if (open.length > 200) break;
+    if (token.startsWith('"')) continue;
+    if (token === "{") open.push("}");
+    else if (token === "[") open.push("]");
+    else if (token !== ",") open.pop();
+    cut = token === "," ? match.index : match.index + 1;
   }
-  return cut < 0 ? undefined : prefix.slice(0, cut) + closers;
+  return cut < 0 ? undefined : prefix.slice(0, cut) + open.toReversed().join("");
 }

@@ -28,9 +28,10 @@ const VALUES: readonly RegExp[] = [
   /(?<!\d)\d{8,10}:[A-Za-z0-9_-]{34,}/g,
 ];
 
-const BEARER = /(?<![A-Za-z])(?:bearer|basic)[ \t]+([A-Za-z0-9._~+/=-]{6,})/gi;
+const BEARER = /(?<![A-Za-z])(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}/gi;
 // In one piece, or in groups as printed on cards; single digits with blanks between are lists of numbers.
 const DIGITS = /(?<![\d.])(?:\d{13,19}(?!\d)|\d{3,6}(?:[ -]\d{3,6}){2,7})/g;
+const NONE: readonly Span[] = [];
 // What ends an authority in prose and in JSON.
 const AUTHORITY = /[^\s/?#"'<>\\@]*/y;
 
@@ -39,22 +40,37 @@ export function patternSpans(text: string, extra: readonly RegExp[]): Span[] {
   for (const pattern of extra) collect(pattern, text, spans);
   if (!ANCHOR.test(text)) return spans;
   for (const pattern of VALUES) collect(pattern, text, spans);
-  for (const match of text.matchAll(BEARER)) {
-    // "Basic understanding" is prose; a credential has a digit, padding, or inner capitals.
-    if (/[\d=]|[a-z][A-Z]/.test(match[1] ?? "")) spans.push([match.index, match.index + match[0].length]);
-  }
-  for (const match of text.matchAll(DIGITS)) {
-    for (const [start, end] of cardsIn(match[0])) spans.push([match.index + start, match.index + end]);
+  collect(BEARER, text, spans, isCredential);
+  for (const [start, end] of matchesOf(DIGITS, text)) {
+    for (const [first, last] of cardsIn(text.slice(start, end))) spans.push([start + first, start + last]);
   }
   pemSpans(text, spans);
   credentialSpans(text, spans);
   return spans;
 }
 
-function collect(pattern: RegExp, text: string, spans: Span[]): void {
-  for (const match of text.matchAll(pattern)) {
-    if (match[0] !== "") spans.push([match.index, match.index + match[0].length]);
+function collect(pattern: RegExp, text: string, spans: Span[], accept?: (match: string) => boolean): void {
+  for (const span of matchesOf(pattern, text)) {
+    if (accept === undefined || accept(text.slice(span[0], span[1]))) spans.push(span);
   }
+}
+
+/** Not `matchAll`: that copies the pattern at every call, which costs more than the search in a short string. */
+function matchesOf(pattern: RegExp, text: string): readonly Span[] {
+  pattern.lastIndex = 0;
+  let match = pattern.exec(text);
+  if (match === null) return NONE;
+  const spans: Span[] = [];
+  for (; match !== null; match = pattern.exec(text)) {
+    if (match[0] === "") pattern.lastIndex += 1;
+    else spans.push([match.index, match.index + match[0].length]);
+  }
+  return spans;
+}
+
+/** "Basic understanding" is prose; a credential has a digit, padding, or inner capitals. */
+function isCredential(match: string): boolean {
+  return /[\d=]|[a-z][A-Z]/.test(match.slice(6).trimStart());
 }
 
 /** By search, not by pattern: a PEM pattern took 616 ms on hostile input. A block without an end is masked to the end. */

@@ -1,6 +1,6 @@
 // Turns any value into a redacted tree that can be written as JSON: bounded in depth, nodes and characters, secrets gone before anything is cut.
 
-import { isCardNumber } from "./gate-card.ts";
+import { isCardLiteral } from "./gate-card.ts";
 import { parseJson, rawNumber } from "./gate-json.ts";
 import { MASK, type RedactionRules, redactText } from "./gate-text.ts";
 
@@ -69,7 +69,7 @@ function walkScalar(value: unknown, state: Walk): GateNode {
       : "null";
   state.bytes += text.length;
   // Cards also come as numbers.
-  if (typeof value !== "boolean" && text.length >= 13 && isCardNumber(text)) return masked(state);
+  if (typeof value !== "boolean" && text.length >= 13 && isCardLiteral(text)) return masked(state);
   return { kind: "raw", text };
 }
 
@@ -77,7 +77,7 @@ function walkString(value: string, state: Walk, place: Place): GateNode {
   const number = rawNumber(value);
   if (number !== undefined) {
     state.bytes += number.length;
-    return isCardNumber(number) ? masked(state) : { kind: "raw", text: number };
+    return isCardLiteral(number) ? masked(state) : { kind: "raw", text: number };
   }
   state.bytes += value.length <= 8_192 ? Buffer.byteLength(JSON.stringify(value)) : Buffer.byteLength(value) + 2;
   const nested = place.json < JSON_LEVELS ? parseJson(value, "nested") : undefined;

@@ -102,8 +102,11 @@ describe("the gate redacts", () => {
     expect(gate.value(clean)).toMatchObject({ text: JSON.stringify(clean), redacted: 0, truncated: false });
   });
 
-  it("masks a card that comes as a number", () => {
-    expect(gate.value({ n: 4111111111111111 }).text).toBe('{"n":"[redacted]"}');
+  it("masks a card that comes as a number, also signed or with a fraction", () => {
+    for (const n of [4111111111111111, -4111111111111111, 4111111111111111n, 411111111111111.5]) {
+      const luhn = String(n).includes(".") ? n : "[redacted]";
+      expect(JSON.parse(gate.value({ n }).text)).toEqual({ n: luhn });
+    }
     expect(gate.attributes({ n: 4111111111111111, at: 1764547200000 })).toEqual({ n: "[redacted]", at: 1764547200000 });
   });
 
@@ -169,9 +172,10 @@ describe("the gate cuts", () => {
 
   it("F12 T19: redacts before it cuts: no part of a key that crosses the limit", () => {
     for (const { text, core } of VALUE_SECRETS) {
-      for (let offset = 2_000; offset < 2_052; offset += 3) {
+      for (let offset = 2_000; offset < 2_052; offset += 2) {
         const out = gate.text(`${"x ".repeat(offset / 2)} ${text} tail ${"y".repeat(4_000)}`);
         expect(out).not.toContain(core.slice(0, 8));
+        expect(out, "half a mask").not.toMatch(/\[r?e?d?a?c?t?e?d?…\[cut\]$/);
         expect(bytesOf(out)).toBeLessThanOrEqual(2_048);
       }
     }
@@ -347,15 +351,17 @@ describe("the gate holds on anything", () => {
         "🦊",
         "\ud83e",
       ].map(of),
+      `${of("x")}"`,
       { big: of("x"), list: Array.from({ length: 40_000 }, (_, n) => n) },
       JSON.stringify(Array.from({ length: 4_000 }, (_, n) => ({ n, password: "p".repeat(60) }))),
       Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`key_${n}`, "://a:b/"])),
     ];
     for (const input of inputs) {
-      const started = performance.now();
+      // CPU time, since other work on the machine is not ours; the bound is only against quadratic behaviour.
+      const started = process.cpuUsage();
       const gated = gate.value(input);
-      // Milliseconds each when measured alone; the bound here is only against quadratic behaviour on a busy machine.
-      expect(performance.now() - started, typeof input === "string" ? input.slice(0, 12) : "object").toBeLessThan(150);
+      const { user } = process.cpuUsage(started);
+      expect(user / 1_000, typeof input === "string" ? input.slice(0, 12) : "object").toBeLessThan(150);
       expect(bytesOf(gated.text)).toBeLessThanOrEqual(2_048);
     }
   });
