@@ -95,13 +95,17 @@ describe("faults", () => {
     const scene = endpointScene();
     const url = await scene.queue("q", { VisibilityTimeout: "30" });
     scene.fault({ kind: "swallow_aborted_poll", remaining: 1 });
-    for (const how of ["swallowed", "left alone"]) {
+    const abortedPoll = async () => {
       const connection = manualConnection();
       void scene.poll(url, connection);
       await settled();
       connection.close();
-      await scene.send(url, how);
-    }
+    };
+    await abortedPoll();
+    await scene.send(url, "swallowed");
+    expect(await scene.counts(url)).toBe("0/1/0");
+    await abortedPoll();
+    await scene.send(url, "left alone");
     expect(await scene.seen(url)).toBe("left alone:1");
     await scene.clock.advance(29_999);
     expect(await scene.seen(url)).toBe("");

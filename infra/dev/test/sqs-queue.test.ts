@@ -102,7 +102,7 @@ describe("deleting", () => {
 describe("counts and time", () => {
   it("moves a message from delayed to visible to in flight, and drops it at the end of its retention", async () => {
     const scene = endpointScene();
-    const url = await scene.queue("q", { MessageRetentionPeriod: "60", VisibilityTimeout: "600" });
+    const url = await scene.queue("q", { MessageRetentionPeriod: "60", VisibilityTimeout: "20" });
     await scene.send(url, "x", { DelaySeconds: 10 });
     expect(await scene.counts(url)).toBe("0/0/1");
     await scene.clock.advance(10_000);
