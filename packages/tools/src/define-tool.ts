@@ -16,7 +16,7 @@ import { noCallId } from "./langgraph/barrier.ts";
 import type { ProviderProfile } from "./profiles.ts";
 import { doneReply, failedReply, statusToolName } from "./reply.ts";
 
-export interface ToolDefinition<Schema extends z.ZodObject> {
+export interface ToolDefinition<Schema extends z.ZodObject, Value = unknown> {
   /** Unique in the agent, `[A-Za-z0-9_-]`; spans are named after it. */
   readonly name: string;
   readonly description: string;
@@ -29,17 +29,18 @@ export interface ToolDefinition<Schema extends z.ZodObject> {
   readonly timeoutMs?: number;
   /** Finds the effect by its key. Required for `lookup`; with it the tool gets `get_<name>_status({ call })` for free. */
   readonly lookup?: Lookup;
-  /** The effect's own name in a result, such as `ch_...`; stands on the span and in the ledger. */
-  readonly effectRef?: (value: unknown) => string | undefined;
-  readonly run: (args: z.output<Schema>, context: ToolContext) => Promise<unknown>;
+  /** Its value is told to the model: a string as it is, anything else as JSON. It must survive JSON to be replayed. */
+  readonly run: (args: z.output<Schema>, context: ToolContext) => Promise<Value>;
+  /** The effect's own name in a result, such as `ch_...`; stands on the span and in the ledger. Write it after `run`. */
+  readonly effectRef?: (value: Value) => string | undefined;
 }
 
 const TIMEOUT_MS = 30_000;
 
 /** Throws INVALID_TOOL for a definition that could not keep its promise. */
-export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): EffectTool {
+export function defineTool<Schema extends z.ZodObject, Value>(definition: ToolDefinition<Schema, Value>): EffectTool {
   const { name, lookup, profile, effectRef } = definition;
-  checkDefinition(definition);
+  checkDefinition({ name, effect: definition.effect, lookup, profile, timeoutMs: definition.timeoutMs });
   const timeoutMs = definition.timeoutMs ?? TIMEOUT_MS;
   const spec: ToolSpec = {
     name,
@@ -47,7 +48,8 @@ export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinitio
     timeoutMs,
     ...(profile === undefined ? {} : { profile }),
     ...(lookup === undefined ? {} : { lookup, statusTool: statusToolName(name) }),
-    ...(effectRef === undefined ? {} : { effectRef }),
+    // The dispatcher asks it about what this very run returned.
+    ...(effectRef === undefined ? {} : { effectRef: (value) => effectRef(value as Value) }),
     // The base class has parsed the arguments with this very schema before the dispatcher sees them.
     run: (args, context) => definition.run(args as z.output<Schema>, context),
   };
@@ -70,8 +72,15 @@ function statusTool(name: string, timeoutMs: number, lookup: Lookup): EffectTool
   });
 }
 
-function checkDefinition(definition: ToolDefinition<z.ZodObject>): void {
-  const { name, effect, lookup, profile, timeoutMs } = definition;
+interface CheckedParts {
+  readonly name: string;
+  readonly effect: EffectPolicy;
+  readonly lookup: Lookup | undefined;
+  readonly profile: ProviderProfile | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+function checkDefinition({ name, effect, lookup, profile, timeoutMs }: CheckedParts): void {
   const refuse = (why: string): ToolsError => new ToolsError("INVALID_TOOL", `Tool ${name} cannot be defined: ${why}`);
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) throw refuse("its name must be 1 to 64 of A-Z a-z 0-9 _ -.");
   if (effect === "lookup" && lookup === undefined) throw refuse("effect lookup needs a lookup function.");
