@@ -4,6 +4,7 @@ import { type AIMessage, type BaseMessage, isAIMessage, SystemMessage, ToolMessa
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { StructuredToolInterface } from "@langchain/core/tools";
 import { END, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
+import { EffectTool, toolsOf } from "@reprise/tools";
 import { callRecords, restoreProviderIds, type SendPayload, stampCalls } from "@reprise/tools/langgraph";
 import { traceModelCall } from "@reprise/tracing/langgraph";
 import type { AgentGraph } from "./agent.ts";
@@ -27,15 +28,24 @@ type ToolTask = SendPayload & { readonly call: ToolCall };
  * @throws WorkerError AGENT_INVALID when the model cannot be given tools
  */
 export function toolAgent(options: ToolAgentOptions): AgentGraph {
-  const byName = new Map(options.tools.map((tool) => [tool.name, tool]));
+  const tools = withCompanions(options.tools);
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const graph = new StateGraph(MessagesAnnotation)
-    .addNode("model", modelNode(options))
+    .addNode("model", modelNode({ ...options, tools }))
     .addNode("tools", (task: ToolTask, config: RunnableConfig) => callTool(byName, task, config))
     .addEdge(START, "model")
     .addConditionalEdges("model", (state) => tasksOf(state.messages), ["tools", END])
     .addEdge("tools", "model");
   // LangGraph types `invoke` by the state; the worker drives graphs of any state.
   return graph.compile() as unknown as AgentGraph;
+}
+
+/** A tool with a lookup brings `get_<name>_status`, which the reply for an unknown outcome names: the model must have it. */
+function withCompanions(tools: readonly StructuredToolInterface[]): readonly StructuredToolInterface[] {
+  const all = tools.flatMap((tool): readonly StructuredToolInterface[] =>
+    tool instanceof EffectTool ? toolsOf(tool) : [tool],
+  );
+  return [...new Map(all.map((tool) => [tool.name, tool])).values()];
 }
 
 /** The model boundary: it sees its own call ids, and what it answers gets ids that are unique on the thread, before they are stored. */

@@ -1,8 +1,7 @@
 // The scene of the real tests: a fresh database, an SQS endpoint over HTTP, a worker in this process. Everything is taken down.
 import { randomUUID } from "node:crypto";
 import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { createDatabase } from "@reprise/dev-stack";
-import { type SqsServer, startSqs } from "../../../infra/dev/src/sqs-server.ts";
+import { createDatabase, type SqsServer, startSqs } from "@reprise/dev-stack";
 import pg from "pg";
 import { afterEach, inject } from "vitest";
 import type { Agent } from "../src/agent.ts";
