@@ -1,9 +1,10 @@
 // Lets instrumentations reach modules that an ESM program imports: the loader hook, registered once.
 
 import { register } from "node:module";
+import { PRODUCT } from "./product.ts";
 
 // A property of the process and not of this module: two copies of this package must not stack two hooks.
-const REGISTERED = Symbol.for("@reprise/tracing.loader");
+const REGISTERED = Symbol.for(`${PRODUCT.scope}/tracing.loader`);
 
 /**
  * Only for instrumentations of packages that are ESM and nothing else. `fetch`, `node:http`, `pg` and the AWS SDK are reached

@@ -33,7 +33,14 @@ const CONTROL_FLOW: ReadonlySet<string> = new Set([
 
 /** What a tool span says about its effect that no investigation wants to miss. */
 const EFFECT_OUTCOMES: ReadonlySet<unknown> = new Set(["unknown", "late", "mismatch", "mismatched", "fenced"]);
-const EFFECT_DECISIONS: ReadonlySet<unknown> = new Set(["unknown", "reconcile", "fenced", "mismatch"]);
+const EFFECT_DECISIONS: ReadonlySet<unknown> = new Set([
+  "unknown",
+  "reconcile",
+  "resend",
+  "mismatch",
+  "fenced",
+  "still_running",
+]);
 
 /** A reason to keep that one ended span gives on its own. The first one of a trace decides it. */
 export function endedSpanReason(span: ReadableSpan): SamplingReason | undefined {

@@ -3,16 +3,8 @@
 import { type Context, context, diag, ROOT_CONTEXT } from "@opentelemetry/api";
 import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import type { Gate } from "./gate.ts";
-import { ATTR, type SamplingReason } from "./names.ts";
-import {
-  capVerdict,
-  type EndedTrace,
-  endedSpanReason,
-  endVerdict,
-  isPoll,
-  startedSpanReason,
-  type TailVerdict,
-} from "./tail-decision.ts";
+import type { SamplingReason } from "./names.ts";
+import { capVerdict, endedSpanReason, endVerdict, startedSpanReason, type TailVerdict } from "./tail-decision.ts";
 import {
   systemClock,
   type TailClock,
@@ -22,6 +14,7 @@ import {
 } from "./tail-sampler-options.ts";
 import { ReleaseQueue } from "./tail-sampler-release.ts";
 import { type CapKind, newCounters, type TailCounters, type TailStats } from "./tail-sampler-stats.ts";
+import { dueAtMs, slowMsOf, summaryOf } from "./tail-sampler-summary.ts";
 import { isLocalRoot, LiveTraces, type LocalTrace } from "./tail-sampler-trace.ts";
 
 /**
@@ -73,8 +66,8 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#cancelTimer?.();
     for (const trace of [...this.#live.undecided]) {
       this.#counters.spansDropped.open_at_shutdown += trace.open;
-      const complete = trace.rootEndedAtMs !== undefined || this.#summary(trace).poll;
-      this.#decide(trace, complete ? endVerdict(this.#summary(trace)) : { keep: true, reason: "shutdown" });
+      const complete = trace.rootEndedAtMs !== undefined || summaryOf(trace, this.#settings).poll;
+      this.#decide(trace, complete ? endVerdict(summaryOf(trace, this.#settings)) : { keep: true, reason: "shutdown" });
     }
     for (const trace of this.#live.decided) this.#counters.spansDropped.open_at_shutdown += trace.open;
     await this.#release.shutdown();
@@ -125,7 +118,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#live.add(trace);
     this.#live.own(root, trace);
     if (this.#live.undecided.size > this.#settings.maxTraces) this.#forceOldest("traces");
-    this.#arm(startedAtMs + this.#slowMs(trace));
+    this.#arm(startedAtMs + slowMsOf(trace, this.#settings));
     return trace;
   }
 
@@ -159,7 +152,7 @@ export class TailSamplingProcessor implements SpanProcessor {
       if (isRoot) this.#arm(trace.rootEndedAtMs + this.#settings.graceMs);
       return;
     }
-    if (trace.verdict === undefined) this.#decide(trace, endVerdict(this.#summary(trace)));
+    if (trace.verdict === undefined) this.#decide(trace, endVerdict(summaryOf(trace, this.#settings)));
     this.#live.remove(trace);
   }
 
@@ -233,7 +226,7 @@ export class TailSamplingProcessor implements SpanProcessor {
 
   #force(trace: LocalTrace, cap: CapKind): void {
     this.#counters.forcedByCap[cap] += 1;
-    this.#decide(trace, capVerdict(this.#summary(trace)));
+    this.#decide(trace, capVerdict(summaryOf(trace, this.#settings)));
   }
 
   #forceOldest(cap: CapKind): void {
@@ -249,30 +242,6 @@ export class TailSamplingProcessor implements SpanProcessor {
       if (this.#live.decided.size <= this.#settings.maxTraces) return;
       this.#live.remove(oldest);
     }
-  }
-
-  #summary(trace: LocalTrace): EndedTrace {
-    const { root, traceId } = trace;
-    const runId = root.attributes[ATTR.runId];
-    const [seconds, nanos] = root.duration;
-    return {
-      traceId,
-      runId: typeof runId === "string" ? runId : undefined,
-      poll: isPoll(root.name, root.attributes),
-      durationMs: trace.rootEndedAtMs === undefined ? undefined : seconds * 1_000 + nanos / 1e6,
-      slowMs: this.#slowMs(trace),
-      share: this.#settings.share,
-    };
-  }
-
-  #slowMs(trace: LocalTrace): number {
-    const agent = trace.root.attributes[ATTR.agentName];
-    return (typeof agent === "string" ? this.#settings.slowMsByAgent.get(agent) : undefined) ?? this.#settings.slowMs;
-  }
-
-  #dueAt(trace: LocalTrace): number {
-    const slowAt = trace.startedAtMs + this.#slowMs(trace);
-    return trace.rootEndedAtMs === undefined ? slowAt : Math.min(trace.rootEndedAtMs + this.#settings.graceMs, slowAt);
   }
 
   /** One timer for the earliest deadline of all, unref'd by the clock. */
@@ -293,7 +262,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     const now = this.#clock.now();
     let next = Number.POSITIVE_INFINITY;
     for (const trace of [...this.#live.undecided]) {
-      const dueAt = this.#dueAt(trace);
+      const dueAt = dueAtMs(trace, this.#settings);
       if (dueAt > now) next = Math.min(next, dueAt);
       else this.#decideDue(trace);
     }
@@ -309,7 +278,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   }
 
   #decideDue(trace: LocalTrace): void {
-    const summary = this.#summary(trace);
+    const summary = summaryOf(trace, this.#settings);
     const slow = trace.rootEndedAtMs === undefined && !summary.poll;
     this.#decide(trace, slow ? { keep: true, reason: "slow" } : endVerdict(summary));
     if (trace.rootEndedAtMs !== undefined) this.#live.remove(trace);
