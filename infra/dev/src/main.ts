@@ -1,9 +1,10 @@
 // `npm run dev`: the whole stack until Ctrl-C, its data kept below .reprise/ in the current folder.
 
 import { resolve } from "node:path";
+import { PRODUCT } from "@reprise/tracing";
 import { type Stack, startStack } from "./stack.ts";
 
-const DATA_FOLDER = ".reprise";
+const DATA_FOLDER = `.${PRODUCT.name}`;
 /** Stable addresses over restarts; each gives way when taken. 4318 is OTLP's own, 9324 what SQS emulators use. */
 const PREFERRED_PORTS = { postgres: 54_320, sqs: 9_324, sink: 4_318 };
 

@@ -6,6 +6,7 @@ import { chmod, copyFile, lstat, mkdir, mkdtemp, readdir, readlink, rename, rm, 
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { PRODUCT } from "@reprise/tracing";
 import { DevStackError, USE_DATABASE_URL } from "./errors.ts";
 import { type Identity, identityMay } from "./postgres-identity.ts";
 
@@ -110,9 +111,9 @@ function binariesIn(native: string): Binaries {
  */
 async function copyInto(folder: string, native: string): Promise<string> {
   const label = createHash("sha256").update(native).digest("hex").slice(0, 12);
-  const target = join(folder, `reprise-postgres-${process.getuid?.() ?? 0}-${label}`);
+  const target = join(folder, `${PRODUCT.name}-postgres-${process.getuid?.() ?? 0}-${label}`);
   if ((await isOwnFolder(target)) && (await isSameTree(native, target))) return target;
-  const fresh = await mkdtemp(join(folder, "reprise-postgres-copy-"));
+  const fresh = await mkdtemp(join(folder, `${PRODUCT.name}-postgres-copy-`));
   await copyTree(native, fresh);
   try {
     await rename(fresh, target);

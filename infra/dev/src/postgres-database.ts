@@ -2,6 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { PRODUCT } from "@reprise/tracing";
 import pg from "pg";
 import { DevStackError } from "./errors.ts";
 
@@ -30,7 +31,7 @@ export async function createDatabase(
   serverUrl: string,
   options: { readonly template?: string; readonly name?: string } = {},
 ): Promise<TestDatabase> {
-  const name = options.name ?? `reprise_${randomBytes(6).toString("hex")}`;
+  const name = options.name ?? `${PRODUCT.name}_${randomBytes(6).toString("hex")}`;
   const template = options.template === undefined ? "" : ` TEMPLATE ${pg.escapeIdentifier(options.template)}`;
   try {
     await runWhenFree(serverUrl, `CREATE DATABASE ${pg.escapeIdentifier(name)}${template}`);

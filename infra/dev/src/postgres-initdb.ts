@@ -4,12 +4,13 @@ import { spawn } from "node:child_process";
 import { chownSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { PRODUCT } from "@reprise/tracing";
 import { DevStackError, USE_DATABASE_URL } from "./errors.ts";
 import { type Identity, identityMay, spawnAs } from "./postgres-identity.ts";
 
 /** Major version of the pinned binaries; a data folder of another one cannot be opened. */
 const MAJOR_VERSION = "18";
-const SUPERUSER = "reprise";
+const SUPERUSER = PRODUCT.name;
 
 /**
  * Runs initdb when the folder is no cluster yet. initdb works in a folder beside it that is renamed when whole, so that a
@@ -29,7 +30,7 @@ export function isCluster(dataDir: string): boolean {
 async function createCluster(initdb: string, dataDir: string, identity: Identity): Promise<void> {
   const parent = dirname(dataDir);
   mkdirSync(parent, { recursive: true });
-  const work = await mkdtemp(join(parent, ".reprise-initdb-"));
+  const work = await mkdtemp(join(parent, `.${PRODUCT.name}-initdb-`));
   try {
     if (identity.kind === "other") chownSync(work, identity.uid, identity.gid);
     if (!identityMay(identity, "write", work)) throw unreachable(dataDir, identity);

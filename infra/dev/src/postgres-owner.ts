@@ -4,6 +4,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { PRODUCT } from "@reprise/tracing";
 import { DevStackError } from "./errors.ts";
 import { type Identity, spawnAs } from "./postgres-identity.ts";
 
@@ -33,7 +34,7 @@ const ORPHAN_POLL_MS = 50;
 export function startWatchdog(serverPid: number, throwAwayDir: string | undefined, identity: Identity): ChildProcess {
   const watchdog = spawn(
     "/bin/sh",
-    ["-c", WATCHDOG_SCRIPT, "reprise-postgres-watchdog", String(serverPid), throwAwayDir ?? ""],
+    ["-c", WATCHDOG_SCRIPT, `${PRODUCT.name}-postgres-watchdog`, String(serverPid), throwAwayDir ?? ""],
     {
       ...spawnAs(identity),
       cwd: "/",
@@ -63,7 +64,7 @@ export type Holder =
 export type LookUpProcess = (pid: number) => { readonly parentPid: number; readonly command: string } | undefined;
 
 /** File in the data folder that names the process which started the server. */
-export const OWNER_FILE = "reprise.owner";
+export const OWNER_FILE = `${PRODUCT.name}.owner`;
 
 /**
  * Reads postmaster.pid. A server whose parent is no longer the process that started it was orphaned (the kernel gave it a

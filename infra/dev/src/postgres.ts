@@ -5,6 +5,7 @@ import { chownSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
+import { PRODUCT } from "@reprise/tracing";
 import { DevStackError, USE_DATABASE_URL } from "./errors.ts";
 import { type Binaries, findNative, prepareBinaries, temporaryFolders } from "./postgres-binaries.ts";
 import { createDatabase } from "./postgres-database.ts";
@@ -36,7 +37,7 @@ export interface Postgres {
 }
 
 /** Superuser of the embedded cluster. */
-export const EMBEDDED_USER = "reprise";
+export const EMBEDDED_USER = PRODUCT.name;
 
 const HOST = "127.0.0.1";
 const PORT_TRIES_MAX = 5;
@@ -219,7 +220,7 @@ async function stopServer(server: ChildProcess, ended: Promise<string>): Promise
 
 async function createThrowAwayDir(identity: Identity): Promise<string> {
   for (const folder of temporaryFolders()) {
-    const dir = await mkdtemp(join(folder, "reprise-data-")).catch(() => undefined);
+    const dir = await mkdtemp(join(folder, `${PRODUCT.name}-data-`)).catch(() => undefined);
     if (dir === undefined) continue;
     if (identity.kind === "other") chownSync(dir, identity.uid, identity.gid);
     if (identityMay(identity, "write", dir)) return dir;

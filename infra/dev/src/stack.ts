@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { PRODUCT } from "@reprise/tracing";
 import { type DevEnvironment, readEnvironment } from "./env.ts";
 import { DevStackError } from "./errors.ts";
 import { type Postgres, startPostgres } from "./postgres.ts";
@@ -47,7 +48,7 @@ export interface Stack {
 
 const REGION = "us-east-1";
 /** Any will do: the embedded endpoint checks none, but the SDK refuses to send without. */
-const DUMMY_CREDENTIALS = { accessKeyId: "reprise-dev", secretAccessKey: "reprise-dev" } as const;
+const DUMMY_CREDENTIALS = { accessKeyId: `${PRODUCT.name}-dev`, secretAccessKey: `${PRODUCT.name}-dev` } as const;
 
 interface QueuePart extends Partial<Queues> {
   readonly queueUrl: string;
@@ -114,7 +115,10 @@ async function embedPostgres({ dataDir, preferredPorts }: StackOptions): Promise
   const wanted = resolve(dataDir, "postgres");
   const label = createHash("sha256").update(wanted).digest("hex").slice(0, 12);
   let unreachable: unknown;
-  for (const folder of [wanted, ...temporaryFolders().map((temporary) => join(temporary, `reprise-dev-${label}`))]) {
+  for (const folder of [
+    wanted,
+    ...temporaryFolders().map((temporary) => join(temporary, `${PRODUCT.name}-dev-${label}`)),
+  ]) {
     try {
       return await start(folder);
     } catch (error) {
@@ -170,7 +174,7 @@ function queueOptions({
   maxReceiveCount,
 }: StackOptions): Parameters<typeof createQueues>[1] {
   return {
-    name: queueName ?? "reprise-runs",
+    name: queueName ?? `${PRODUCT.name}-runs`,
     visibilitySeconds: visibilitySeconds ?? 30,
     maxReceiveCount: maxReceiveCount ?? 50,
   };

@@ -1,4 +1,5 @@
 // `reprise migrate`: the tables of a database, created or brought up to date.
+import { PRODUCT } from "@reprise/tracing";
 import { readOne } from "./config.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { createPool } from "./pool.ts";
@@ -7,8 +8,8 @@ export async function migrate(): Promise<void> {
   const pool = createPool({
     connectionString: readOne("databaseUrl"),
     max: 3,
-    applicationName: "reprise-migrate",
-    onError: (text) => process.stderr.write(`reprise: ${text}\n`),
+    applicationName: `${PRODUCT.name}-migrate`,
+    onError: (text) => process.stderr.write(`${PRODUCT.name}: ${text}\n`),
   });
   try {
     const applied = await migrateDatabase(pool, readOne("checkpointSchema"));

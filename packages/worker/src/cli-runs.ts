@@ -30,8 +30,8 @@ export async function runs(options: {
   const pool = createPool({
     connectionString: readOne("databaseUrl"),
     max: 2,
-    applicationName: "reprise-runs",
-    onError: (text) => process.stderr.write(`reprise: ${text}\n`),
+    applicationName: `${PRODUCT.name}-runs`,
+    onError: (text) => process.stderr.write(`${PRODUCT.name}: ${text}\n`),
   });
   try {
     const { rows } = await pool.query<Record<string, unknown>>(RECENT, [limit]);

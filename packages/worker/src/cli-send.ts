@@ -1,4 +1,5 @@
 // `reprise send`: one run request or one answer, from the command line to the queue; prints what was sent as JSON.
+import { PRODUCT } from "@reprise/tracing";
 import { readOne } from "./config.ts";
 import { WorkerError } from "./errors.ts";
 import { type Sent, sendAnswer, sendRun } from "./producer.ts";
@@ -54,7 +55,7 @@ function inputOf(options: Options): unknown {
 function text(options: Options, name: string): string {
   const value = options[name];
   if (typeof value === "string") return value;
-  throw new WorkerError("CONFIG_MISSING", `--${name} is missing. See: reprise send --help`);
+  throw new WorkerError("CONFIG_MISSING", `--${name} is missing. See: ${PRODUCT.name} send --help`);
 }
 
 function json(option: string, value: string): unknown {

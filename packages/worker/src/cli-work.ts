@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ProxyTracerProvider, trace } from "@opentelemetry/api";
-import { type LostDelivery, startTracing, type Tracing } from "@reprise/tracing";
+import { type LostDelivery, PRODUCT, startTracing, type Tracing } from "@reprise/tracing";
 import type { Agent } from "./agent.ts";
 import { type Config, readConfig } from "./config.ts";
 import { errorText, WorkerError } from "./errors.ts";
@@ -36,7 +36,7 @@ function ownTracing(config: Config): Tracing | undefined {
   if (provider instanceof ProxyTracerProvider && provider.getDelegate().constructor.name !== "NoopTracerProvider")
     return undefined;
   return startTracing({
-    serviceName: "reprise-worker",
+    serviceName: `${PRODUCT.name}-worker`,
     sampling: { share: config.sampleShare, slowMs: config.slowSeconds * 1000 },
     gate: { content: config.content },
   });

@@ -1,11 +1,12 @@
 // Every error and refusal a user of the worker can meet: a code, what happened, to what, and what to do next.
+import { PRODUCT } from "@reprise/tracing";
 
 /**
  * Codes of refusals: what the message's span, its row and the operator see. The README lists each with its remedy;
  * `test/errors.test.ts` compares both lists.
  */
 export const REFUSALS = {
-  MESSAGE_NOT_JSON: "The body is not JSON. Send a JSON object; `reprise send` builds one.",
+  MESSAGE_NOT_JSON: `The body is not JSON. Send a JSON object; \`${PRODUCT.name} send\` builds one.`,
   MESSAGE_SHAPE: "The body is JSON but not a run request. Compare it with the message schema in the README.",
   THREAD_ID_INVALID: "thread_id must be 1 to 512 characters without control characters or lone surrogates.",
   RUN_ID_INVALID: "run_id must be 1 to 200 characters without control characters or lone surrogates.",
@@ -15,7 +16,7 @@ export const REFUSALS = {
   THREAD_BUSY: "Another run of this thread is not finished, and the message asked to be rejected then.",
   THREAD_AWAITS_ANSWER: "The thread waits for a human answer. Answer it, or send the run with `supersede: true`.",
   ANSWER_RUN_UNKNOWN: "The answer names a run that this database does not know. Check run_id and DATABASE_URL.",
-  ANSWER_UNKNOWN_INTERRUPT: "The answer names an interrupt that is not pending. `reprise runs` lists the pending ones.",
+  ANSWER_UNKNOWN_INTERRUPT: `The answer names an interrupt that is not pending. \`${PRODUCT.name} runs\` lists the pending ones.`,
   ANSWER_CONFLICT: "Another value was already recorded for this interrupt. The first answer stands.",
   HEAD_NOT_OWN:
     "The thread's latest checkpoint belongs to something else, so resuming could repeat work. Inspect the thread.",

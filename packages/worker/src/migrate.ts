@@ -6,7 +6,7 @@ import type pg from "pg";
 import { workerMigrations } from "./migrations.ts";
 
 /** LangGraph's setup races between workers (facts/langgraph, setup.ts: five of six failed), so it has a lock of its own. */
-const SETUP_LOCK = "hashtext('reprise:checkpoint-setup')";
+const SETUP_LOCK = `hashtext('${PRODUCT.name}:checkpoint-setup')`;
 
 /** Idempotent, and safe from any number of callers. @returns the ids applied now */
 export async function migrateDatabase(pool: pg.Pool, checkpointSchema: string): Promise<readonly string[]> {

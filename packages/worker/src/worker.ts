@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { type Ledger, PostgresLedger } from "@reprise/tools";
-import type { LostDelivery } from "@reprise/tracing";
+import { type LostDelivery, PRODUCT } from "@reprise/tracing";
 import type pg from "pg";
 import { type Agent, agentsByName } from "./agent.ts";
 import type { Config } from "./config.ts";
@@ -61,7 +61,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       ? createPool({
           connectionString: config.databaseUrl,
           max: config.poolMax,
-          applicationName: "reprise-worker",
+          applicationName: `${PRODUCT.name}-worker`,
           onError: onPoolError,
         })
       : listenTo(options.pool, onPoolError);
@@ -197,6 +197,6 @@ async function requireTables(pool: pg.Pool): Promise<void> {
   if (missing.length === 0) return;
   throw new WorkerError(
     "DATABASE_NOT_MIGRATED",
-    `the database lacks ${missing.join(", ")}; run \`reprise migrate\` once for each deploy`,
+    `the database lacks ${missing.join(", ")}; run \`${PRODUCT.name} migrate\` once for each deploy`,
   );
 }

@@ -3,6 +3,7 @@
 import { Runnable, type RunnableConfig } from "@langchain/core/runnables";
 import type { AttributeValue } from "@opentelemetry/api";
 import { ATTR, SPAN } from "../names.ts";
+import { PRODUCT } from "../product.ts";
 import { withSpan } from "../span.ts";
 
 /** Marks our Runnable, also across two copies of this package in one process. */
@@ -14,7 +15,7 @@ const TRACED = Symbol.for("@reprise/tracing/langgraph node");
  * (langgraph dist/pregel/retry.js) or through its config. Since a retry calls again, every try gets its span.
  */
 export class TracedNode extends Runnable {
-  override lc_namespace: string[] = ["reprise", "tracing"];
+  override lc_namespace: string[] = [PRODUCT.name, "tracing"];
   readonly [TRACED] = true;
   readonly #inner: Runnable;
 

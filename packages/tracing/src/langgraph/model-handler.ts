@@ -6,6 +6,7 @@ import type { BaseMessage } from "@langchain/core/messages";
 import type { LLMResult } from "@langchain/core/outputs";
 import { context } from "@opentelemetry/api";
 import { SPAN } from "../names.ts";
+import { PRODUCT } from "../product.ts";
 import { definedAttributes } from "../span.ts";
 import {
   activeModelSpan,
@@ -56,7 +57,7 @@ export function modelSpanHandler(options: ModelSpanHandlerOptions = {}): ModelSp
 }
 
 export class ModelSpanHandler extends BaseCallbackHandler {
-  override name = "reprise_model_spans";
+  override name = `${PRODUCT.name}_model_spans`;
   readonly #open = new Map<string, Watched>();
   readonly #openMax: number;
   readonly #now: () => number;
