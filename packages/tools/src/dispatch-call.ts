@@ -48,6 +48,8 @@ export interface ToolSpec {
 
 export interface ContextParts {
   readonly key: () => string;
+  /** Filled with the keys of labelled writes as the body asks for them; labels are few and fixed in its code. */
+  readonly subKeys?: Set<string>;
   readonly signal: AbortSignal;
   readonly fetch: typeof globalThis.fetch;
   readonly threadId: string | undefined;
@@ -56,7 +58,7 @@ export interface ContextParts {
 }
 
 export function toolContext(parts: ContextParts): ToolContext {
-  const { key, ...rest } = parts;
+  const { key, subKeys, ...rest } = parts;
   return {
     ...rest,
     get key() {
@@ -65,6 +67,10 @@ export function toolContext(parts: ContextParts): ToolContext {
     get keyUuid() {
       return keyUuid(key());
     },
-    subKey: (label) => subKey(key(), label),
+    subKey: (label) => {
+      const labelled = subKey(key(), label);
+      subKeys?.add(labelled);
+      return labelled;
+    },
   };
 }

@@ -4,7 +4,7 @@ import { isCommand } from "@langchain/langgraph";
 import { isControlFlow } from "@reprise/tracing";
 import type { EffectCall } from "./dispatch.ts";
 import { type BodyEnd, type BodyResult, runBody } from "./dispatch-body.ts";
-import { toolContext } from "./dispatch-call.ts";
+import { type ToolContext, toolContext } from "./dispatch-call.ts";
 import { settle } from "./dispatch-settle.ts";
 import type { Settlement, WonDecision } from "./effect.ts";
 import { storeResult, toJson } from "./effect-result.ts";
@@ -27,8 +27,9 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
     clock: call.clock,
     runSignals: call.runSignals,
     run: (signal) => {
-      wire = createWire({ key: () => call.key, signal, ...(profile === undefined ? {} : { profile }) });
-      return call.spec.run(call.call.parsed, contextOf(call, signal, wire), call.scope);
+      const subKeys = new Set<string>();
+      wire = createWire({ key: () => call.key, subKeys, signal, ...(profile === undefined ? {} : { profile }) });
+      return call.spec.run(call.call.parsed, contextOf(call, { signal, wire, subKeys }), call.scope);
     },
   });
   // Dying here leaves the row reserved: the next claim follows the policy (test/dispatch.real.test.ts, crash points).
@@ -171,9 +172,16 @@ export async function afterLosing(call: EffectCall): Promise<ToolMessage> {
   return unknownReply(call.replyTo, "Two executions of this call overlapped and the other one has not ended.");
 }
 
-function contextOf(call: EffectCall, signal: AbortSignal, wire: Wire) {
+interface BodyParts {
+  readonly signal: AbortSignal;
+  readonly wire: Wire;
+  readonly subKeys: Set<string>;
+}
+
+function contextOf(call: EffectCall, { signal, wire, subKeys }: BodyParts): ToolContext {
   return toolContext({
     key: () => call.key,
+    subKeys,
     signal,
     fetch: wire.fetch,
     threadId: call.evidence.threadId,

@@ -30,6 +30,8 @@ export interface Wire {
 export interface WireOptions {
   /** Derived lazily: a read without a thread has no key. */
   readonly key: () => string | undefined;
+  /** Keys of labelled writes that the body has asked for; they count as sent keys too. */
+  readonly subKeys?: ReadonlySet<string>;
   readonly signal: AbortSignal;
   readonly profile?: ProviderProfile;
   /** The real fetch. Default: the global one, looked up per request so that instrumentation is seen. */
@@ -102,12 +104,15 @@ function prepare(input: string | URL | Request, init: RequestInit | undefined, o
   if (key !== undefined && profile?.carrier === "header" && !read && !carried.headers.has(profile.name)) {
     carried.headers.set(profile.name, profile.format === "uuid" ? keyUuid(key) : key);
   }
-  return { request: carried, sent: { read, keySent: key !== undefined && carriesKey(carried, init, key) } };
+  return {
+    request: carried,
+    sent: { read, keySent: key !== undefined && carriesKey(carried, init, [key, ...(options.subKeys ?? [])]) },
+  };
 }
 
-// The key may stand in a header (ours or a sub-key is not asked for), in a text body or in the URL.
-function carriesKey(request: Request, init: RequestInit | undefined, key: string): boolean {
-  const forms = [key, keyUuid(key)];
+// A key may stand in a header, in a text body or in the URL.
+function carriesKey(request: Request, init: RequestInit | undefined, keys: readonly string[]): boolean {
+  const forms = keys.flatMap((key) => [key, keyUuid(key)]);
   const places = [...request.headers.values(), request.url];
   const body = init?.body;
   if (typeof body === "string") places.push(body);

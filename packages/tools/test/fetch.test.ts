@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { codeOf, createWire, type WireOptions } from "../src/fetch.ts";
-import { deriveKey, keyUuid } from "../src/key.ts";
+import { deriveKey, keyUuid, subKey } from "../src/key.ts";
 import { ietfProfile, stripeProfile } from "../src/profiles.ts";
 
 const key = deriveKey("t", "c");
@@ -56,6 +56,14 @@ describe("createWire", () => {
     await wire.fetch(url, { method: "POST", body: JSON.stringify({ idempotency_key: key }) });
     await wire.fetch(url, { method: "POST", body: "{}" });
     expect(wire.evidence().requests.map((request) => request.keySent)).toEqual([true, false]);
+  });
+
+  it("counts the key of a labelled write as sent (G01)", async () => {
+    const labelled = subKey(key, "fee");
+    const { wire, seen } = wireWith(() => new Response("{}"), { profile: stripeProfile, subKeys: new Set([labelled]) });
+    await wire.fetch(url, { method: "POST", headers: { "Idempotency-Key": labelled } });
+    expect(seen[0]?.headers.get("Idempotency-Key")).toBe(labelled);
+    expect(wire.evidence().requests[0]?.keySent).toBe(true);
   });
 
   it.each([

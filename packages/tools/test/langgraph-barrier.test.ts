@@ -2,7 +2,7 @@
 
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
-import { MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool } from "../src/define-tool.ts";
@@ -196,6 +196,15 @@ describe("BarrierSaver", () => {
     expect(await saver.whenDurable({ threadId: "t1", ns: "", id: "1f000000-0000-6000-8000-000000000000" }, 1)).toBe(
       false,
     );
+  });
+
+  it("wakes who waits as soon as the put is done, long before the wait is over", async () => {
+    const saver = new BarrierSaver(new SlowSaver(5));
+    const checkpoint = { ...emptyCheckpoint(), id: "1f000000-0000-6000-8000-000000000001" };
+    const config = { configurable: { thread_id: "t1", checkpoint_ns: "sub" } };
+    const waiting = [1, 2].map(() => saver.whenDurable({ threadId: "t1", ns: "sub", id: checkpoint.id }, 60_000));
+    await saver.put(config, checkpoint, { source: "loop", step: 0, parents: {} }, {});
+    expect(await Promise.all(waiting)).toEqual([true, true]);
   });
 
   it("forgets a deleted thread", async () => {
