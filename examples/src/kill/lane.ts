@@ -27,11 +27,13 @@ export type KilledRun = {
   readonly how: "SIGKILL" | "SIGSTOP";
 };
 
-/** The moments to kill are drawn from this span after the send; a run takes about this long. */
-const SPAN_MS = 520;
+/** After this many kills an undisturbed run is timed again: the moments to kill are drawn from as long as a run takes here and now. */
+const CALIBRATE_EVERY = 8;
+/** Run ids of those undisturbed runs start with this. */
+export const CALIBRATION_PREFIX = "undisturbed";
 /** Every so often the victim is frozen past its lease instead, and thawed when the other has finished: what a fence is for. */
 const FREEZE_SHARE = 0.1;
-const FINISH_TIMEOUT_MS = 30_000;
+const FINISH_TIMEOUT_MS = 60_000;
 const ENTRY = fileURLToPath(new URL("./lane-worker.js", import.meta.url));
 
 export class Lane {
@@ -39,6 +41,8 @@ export class Lane {
   readonly #client: SQSClient;
   readonly #children = new Set<ChildProcess>();
   #victim: ChildProcess | undefined;
+  #kills = 0;
+  #spanMs = 0;
 
   constructor(parts: LaneParts) {
     this.#parts = parts;
@@ -51,12 +55,16 @@ export class Lane {
 
   /** One run: killed once, finished by another process. Rejects when it does not finish. */
   async kill(runId: string): Promise<KilledRun> {
-    const victim = this.#victim ?? (await this.#start());
+    this.#victim ??= await this.#start();
+    const victim = this.#victim;
     const standby = await this.#load();
-    const customer = `cus_${runId}`;
-    const input = { messages: [{ role: "user", content: `Charge ${customer}.` }] };
-    await sendRun(this.#client, this.#parts.queueUrl, { agent: "billing", threadId: `thread_${runId}`, runId, input });
-    await sleep(this.#parts.random() * SPAN_MS);
+    if (this.#kills++ % CALIBRATE_EVERY === 0) {
+      // The first run of a process loads and connects; the second is what the next ones are like.
+      await this.#undisturbed(`${runId}a`);
+      this.#spanMs = await this.#undisturbed(`${runId}b`);
+    }
+    const customer = await this.#send(runId);
+    await sleep(this.#parts.random() * this.#spanMs);
     const how = this.#parts.random() < FREEZE_SHARE ? "SIGSTOP" : "SIGKILL";
     await strike(victim, how);
     const place = await placeOf(this.#parts, runId, customer);
@@ -65,6 +73,22 @@ export class Lane {
     await this.#finished(runId);
     if (how === "SIGSTOP") await thaw(victim);
     return { runId, customer, place, how };
+  }
+
+  /** How long a run takes when nobody is killed, in ms. */
+  async #undisturbed(before: string): Promise<number> {
+    const runId = `${CALIBRATION_PREFIX}_${before}`;
+    const sentAt = performance.now();
+    await this.#send(runId);
+    await this.#finished(runId);
+    return performance.now() - sentAt;
+  }
+
+  async #send(runId: string): Promise<string> {
+    const customer = `cus_${runId}`;
+    const input = { messages: [{ role: "user", content: `Charge ${customer}.` }] };
+    await sendRun(this.#client, this.#parts.queueUrl, { agent: "billing", threadId: `thread_${runId}`, runId, input });
+    return customer;
   }
 
   stop(): void {

@@ -8,7 +8,7 @@ import { SupportError } from "../support/errors.ts";
 import { connectPayments } from "../support/payments-client.ts";
 import { spawnPayments } from "../support/payments-process.ts";
 import { MUTATIONS, type Mutation } from "./agents.ts";
-import { type KilledRun, Lane } from "./lane.ts";
+import { CALIBRATION_PREFIX, type KilledRun, Lane } from "./lane.ts";
 import { KILL_PLACES } from "./place.ts";
 import { seeded } from "./random.ts";
 
@@ -28,7 +28,7 @@ if (mutation === undefined) throw new SupportError("EXAMPLE_FAILED", `--mutate i
 
 /** The reply is held this long after the commit: what a provider's own latency is, and the window that matters. */
 const REPLY_HELD_MS = 80;
-const VISIBILITY_SECONDS = 1;
+const VISIBILITY_SECONDS = 2;
 
 type Report = {
   readonly seed: number;
@@ -154,7 +154,10 @@ async function report(played: Played): Promise<Report> {
     seed,
     runs,
     mutation: played.chosen,
-    finished: await count(pool, "select count(*)::int as n from reprise.runs where status = 'finished'"),
+    finished: await count(
+      pool,
+      `select count(*)::int as n from reprise.runs where status = 'finished' and run_id not like '${CALIBRATION_PREFIX}%'`,
+    ),
     unfinished_when_killed: killed.length - (histogram["after the run was finished"] ?? 0),
     between_commit_and_completion: histogram["committed, before the completion was stored"] ?? 0,
     frozen: killed.filter((run) => run.how === "SIGSTOP").length,

@@ -1,5 +1,6 @@
 // What is exported instead of a span: its fields copied and gated, the SAMPLED flag set, the reason on the local root.
 
+import { randomBytes } from "node:crypto";
 import type { Attributes, HrTime, Link, SpanContext, SpanKind, SpanStatus } from "@opentelemetry/api";
 import { TraceFlags } from "@opentelemetry/api";
 import type { ReadableSpan, TimedEvent } from "@opentelemetry/sdk-trace-base";
@@ -47,8 +48,8 @@ export class ExportView implements ReadableSpan {
     this.droppedAttributesCount = span.droppedAttributesCount;
     this.droppedEventsCount = span.droppedEventsCount;
     this.droppedLinksCount = span.droppedLinksCount;
-    if (span.parentSpanContext !== undefined) this.parentSpanContext = span.parentSpanContext;
-    const context = span.spanContext();
+    const { context, parent } = identityOf(span);
+    if (parent !== undefined) this.parentSpanContext = parent;
     // The stock batch processor ignores a span without the flag.
     this.#context = { ...context, traceFlags: context.traceFlags | TraceFlags.SAMPLED };
   }
@@ -56,6 +57,16 @@ export class ExportView implements ReadableSpan {
   spanContext(): SpanContext {
     return this.#context;
   }
+}
+
+/**
+ * A delivery that was thought lost has an obituary under its root's span id, and no id may be exported twice. Its real root
+ * leaves under a fresh id, as a child of that obituary; the spans below it keep their parent, which the obituary now is.
+ */
+function identityOf(span: ReadableSpan): { readonly context: SpanContext; readonly parent: SpanContext | undefined } {
+  const context = span.spanContext();
+  if (span.attributes[ATTR.superseded] !== true) return { context, parent: span.parentSpanContext };
+  return { context: { ...context, spanId: randomBytes(8).toString("hex") }, parent: context };
 }
 
 function gatedStatus(status: SpanStatus, gate: Gate): SpanStatus {

@@ -18,6 +18,24 @@ const remoteParent = (flags: TraceFlags) =>
     isRemote: true,
   });
 
+describe("a superseded delivery", () => {
+  it("leaves its root under a fresh span id, as a child of the obituary that has the old one", async () => {
+    const h = harness({ share: 1 });
+    const root = h.start("process runs");
+    h.end(h.start("graph.invoke", root));
+    root.setAttribute(ATTR.superseded, true);
+    h.end(root);
+    await h.exported();
+    const reserved = root.spanContext().spanId;
+    const [leaving] = h.exporter.spans.filter((span) => span.name === "process runs");
+    const [child] = h.exporter.spans.filter((span) => span.name === "graph.invoke");
+    expect(leaving?.spanContext().spanId).not.toBe(reserved);
+    expect(leaving?.spanContext().spanId).toMatch(/^[0-9a-f]{16}$/);
+    expect(leaving?.parentSpanContext?.spanId).toBe(reserved);
+    expect(child?.parentSpanContext?.spanId).toBe(reserved);
+  });
+});
+
 describe("what is kept", () => {
   it("drops a quick and clean trace when the share is 0, keeps it whole when it is 1", async () => {
     for (const [share, names] of [

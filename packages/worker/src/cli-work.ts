@@ -27,7 +27,9 @@ export async function work(modulePath: string): Promise<void> {
     ...options,
   });
   await stopOnSignal(worker);
-  if (tracing !== undefined) await tracing.shutdown(config.flushSeconds * 1000);
+  const flushed = tracing === undefined ? "flushed" : await tracing.shutdown(config.flushSeconds * 1000);
+  // A collector that does not answer keeps the exporter's last try, and with it the process, alive past the stop grace.
+  if (flushed === "timed_out") process.exit(0);
 }
 
 /** Our set-up, unless the process already has an OpenTelemetry SDK: then spans go there, and stay the user's business. */
