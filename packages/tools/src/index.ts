@@ -1,7 +1,6 @@
 // What @reprise/tools offers, in the order a call meets it.
 
 export { defineTool, EffectTool, type ToolDefinition, toolsOf } from "./define-tool.ts";
-export { type Clock, systemClock } from "./dispatch-body.ts";
 export type { Lookup, LookupResult, ToolContext } from "./dispatch-call.ts";
 export type {
   ClaimDecision,

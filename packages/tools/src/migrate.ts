@@ -15,7 +15,7 @@ export interface MigrateOptions {
   readonly lockTimeoutMs?: number;
 }
 
-// Any fixed number will do, as long as every version of us uses the same: "reprise" read in base 36.
+// Any fixed number will do, as long as every version of us takes the same lock.
 const LOCK_ID = "59662923998";
 const TABLE = `${PRODUCT.schema}.migrations`;
 
