@@ -136,6 +136,16 @@ describe("a live lease", () => {
     expect(decision.state).toBe("defer");
   });
 
+  test("of this run: a second copy never rejects the run that works, although a lower one was reopened meanwhile", () => {
+    const decision = admit({
+      run: { status: "running", isNew: false },
+      request: { onBusy: "reject" },
+      lease: lease("r1"),
+      lower: [lower("queued")],
+    });
+    expect(decision.state).toBe("defer");
+  });
+
   test("of a finished run does not keep its message alive", () => {
     expect(admit({ run: { status: "finished", isNew: false }, lease: lease("r1") }).state).toBe("settle");
   });
