@@ -1,11 +1,11 @@
 // The demo's page: the two trees, the checkpoints with their gap, the provider's log, the ledger row, the filter's answer.
-import { renderTrace } from "@reprise/dev-stack";
+import { renderTrace, type SinkTrace } from "@reprise/dev-stack";
 import { ATTR } from "@reprise/tracing";
 import { type Evidence, rootOf } from "./evidence.ts";
 
 export function page(evidence: Evidence, naive: boolean): string {
   return [
-    ...evidence.traces.map((trace) => section(titleOf(rootOf(trace)?.attributes ?? {}), renderTrace(trace))),
+    ...evidence.traces.map((trace) => section(titleOf(rootOf(trace)?.attributes ?? {}), tree(trace))),
     section(
       "Checkpoints in PostgreSQL: a gap of seconds between two steps means that nobody was running",
       evidence.checkpoints
@@ -44,6 +44,14 @@ export function page(evidence: Evidence, naive: boolean): string {
     ),
     `Charges: ${evidence.charges.length} (${evidence.charges.join(", ")}).`,
   ].join("\n\n");
+}
+
+/** Every statement has a span of its own; on one screen they would hide the run. */
+function tree(trace: SinkTrace): string {
+  const isDatabase = (name: string): boolean => /^pg[.-]/.test(name);
+  const hidden = trace.spans.filter((span) => isDatabase(span.name)).length;
+  const rest = hidden === 0 ? "" : `\n   (and ${hidden} database spans)`;
+  return `${renderTrace(trace, { hide: (span) => isDatabase(span.name) })}${rest}`;
 }
 
 function titleOf(root: Readonly<Record<string, unknown>>): string {

@@ -12,7 +12,7 @@ export type { Sink, SinkOptions, SinkStats } from "./sink.ts";
 export { startSink } from "./sink.ts";
 export type { SinkAttributes, SinkEvent, SinkLink, SinkSpan, SinkSpanKind, SinkValue } from "./sink-span.ts";
 export type { SinkTrace } from "./sink-store.ts";
-export { renderTrace } from "./sink-tree.ts";
+export { type RenderOptions, renderTrace } from "./sink-tree.ts";
 export { SqsEndpointError } from "./sqs-errors.ts";
 export type { SqsFault, SqsFaultKind, SqsFaultOperation, SqsFaultScope, SqsFaults } from "./sqs-faults.ts";
 export type { SqsOptions, SqsServer } from "./sqs-server.ts";

@@ -4,6 +4,11 @@ import { ATTR } from "@reprise/tracing";
 import type { SinkSpan, SinkValue } from "./sink-span.ts";
 import type { SinkTrace } from "./sink-store.ts";
 
+export interface RenderOptions {
+  /** Spans left out of the tree, with everything below them. Default: none. */
+  readonly hide?: (span: SinkSpan) => boolean;
+}
+
 interface Row {
   readonly label: string;
   readonly duration: string;
@@ -44,10 +49,11 @@ const DEPTH_SHOWN_MAX = 40;
 /**
  * @returns lines without a trailing newline. The first names the trace; every other is one span: tree, duration, details.
  * A failed span begins with ✗ and ends with its status message. Control characters are replaced: what a model or a tool
- * wrote must not move the reader's cursor. `← 31.0s unattributed` is the span's time that none of its children covers.
+ * wrote must not move the reader's cursor. Hidden spans still cover their parent's time. `← 31.0s unattributed` is the span's time that none of its children covers.
  */
-export function renderTrace(trace: SinkTrace): string {
-  const rows = treeOf(trace.spans).map(({ span, prefix, children, parentHere }) =>
+export function renderTrace(trace: SinkTrace, options: RenderOptions = {}): string {
+  const hide = options.hide ?? ((): boolean => false);
+  const rows = treeOf(trace.spans, hide).map(({ span, prefix, children, parentHere }) =>
     toRow(span, { prefix, children, parentHere }),
   );
   const width = Math.min(LABEL_WIDTH_MAX, Math.max(20, ...rows.map(({ label }) => label.length)));
@@ -97,7 +103,7 @@ interface Branch {
 }
 
 /** Depth first with a stack of our own: a chain of ten thousand spans must not exhaust the call stack. */
-function treeOf(spans: readonly SinkSpan[]): readonly Branch[] {
+function treeOf(spans: readonly SinkSpan[], hide: (span: SinkSpan) => boolean): readonly Branch[] {
   const ids = new Set(spans.map((span) => span.spanId));
   const childrenOf = new Map<string, SinkSpan[]>();
   for (const span of spans) {
@@ -105,8 +111,8 @@ function treeOf(spans: readonly SinkSpan[]): readonly Branch[] {
     siblings.push(span);
     childrenOf.set(span.parentSpanId ?? "", siblings);
   }
-  const roots = spans.filter((span) => span.parentSpanId === undefined || !ids.has(span.parentSpanId));
-  const seen = new Set<string>();
+  const isTop = (span: SinkSpan): boolean => span.parentSpanId === undefined || !ids.has(span.parentSpanId);
+  const seen = hiddenIds(spans, childrenOf, hide);
   const branches: Branch[] = [];
   const walk = (start: readonly SinkSpan[]): void => {
     const stack = toStack(start, "", 0);
@@ -117,14 +123,31 @@ function treeOf(spans: readonly SinkSpan[]): readonly Branch[] {
       const children = (childrenOf.get(span.spanId) ?? []).toSorted(byStart);
       const parentHere = span.parentSpanId === undefined || ids.has(span.parentSpanId);
       branches.push({ span, prefix: `${indent}${last ? "└─ " : "├─ "}`, children, parentHere });
+      const shown = children.filter((child) => !seen.has(child.spanId));
       const below = depth < DEPTH_SHOWN_MAX ? `${indent}${last ? "   " : "│  "}` : indent;
-      stack.push(...toStack(children, below, depth + 1));
+      stack.push(...toStack(shown, below, depth + 1));
     }
   };
-  walk(roots);
+  walk(spans.filter((span) => isTop(span) && !seen.has(span.spanId)));
   // Spans that are each other's ancestors have no root; show them rather than lose them.
   for (const span of spans) if (!seen.has(span.spanId)) walk([span]);
   return branches;
+}
+
+/** Ids of the hidden spans and of everything below them. */
+function hiddenIds(
+  spans: readonly SinkSpan[],
+  childrenOf: ReadonlyMap<string, readonly SinkSpan[]>,
+  hide: (span: SinkSpan) => boolean,
+): Set<string> {
+  const hidden = new Set<string>();
+  const stack = spans.filter(hide);
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    if (hidden.has(next.spanId)) continue;
+    hidden.add(next.spanId);
+    stack.push(...(childrenOf.get(next.spanId) ?? []));
+  }
+  return hidden;
 }
 
 function toStack(
@@ -150,8 +173,12 @@ function toRow(
   }: { readonly prefix: string; readonly children: readonly SinkSpan[]; readonly parentHere: boolean },
 ): Row {
   const residual = residualMs(span, children);
+  // An obituary knows moments, not durations: what lies between them is not unattributed, it is unknown.
   const isTelling =
-    children.length > 0 && residual >= RESIDUAL_MS_MIN && residual >= span.durationMs * RESIDUAL_SHARE_MIN;
+    span.attributes[ATTR.reconstructed] !== true &&
+    children.length > 0 &&
+    residual >= RESIDUAL_MS_MIN &&
+    residual >= span.durationMs * RESIDUAL_SHARE_MIN;
   const parts = [
     ...DETAILS.flatMap(([label, name]) => {
       const value = span.attributes[name];

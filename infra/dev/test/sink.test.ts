@@ -3,6 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ATTR } from "@reprise/tracing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { openSinkFile } from "../src/sink-file.ts";
@@ -276,6 +277,25 @@ describe("the tree", () => {
     expect(text).toContain("├─ ✗ process q");
     expect(text).toContain("receive_count=2 error: worker lost");
     expect(text).toContain("(parent 00000000… not received)");
+  });
+
+  it("leaves out what is hidden and all below it, whose time its parent still counts as covered", () => {
+    const spans = [
+      span(1, 0, 1_000),
+      span(2, 0, 900, { ...childOf(1), name: "pg.query" }),
+      span(3, 0, 100, childOf(2)),
+      span(4, 900, 100, childOf(1)),
+    ];
+    const text = renderTrace(traceOf(spans), { hide: ({ name }) => name.startsWith("pg") });
+    expect(text.split("\n")).toHaveLength(3);
+    expect(text).not.toContain("unattributed");
+    expect(renderTrace(traceOf(spans)).split("\n")).toHaveLength(5);
+  });
+
+  it("calls no time of a reconstructed span unattributed: an obituary knows moments, not durations", () => {
+    const rebuilt = { attributes: { [ATTR.reconstructed]: true } };
+    const text = renderTrace(traceOf([span(1, 0, 1_000, rebuilt), span(2, 5, 0, { ...childOf(1), ...rebuilt })]));
+    expect(text).not.toContain("unattributed");
   });
 
   it("loses no span: cycles and long chains are printed too", () => {
