@@ -26,6 +26,7 @@ const DETAILS: readonly (readonly [string, string])[] = [
   ["in", ATTR.inputTokens],
   ["out", ATTR.outputTokens],
   ["bytes", ATTR.checkpointBytes],
+  ["decision", ATTR.toolDecision],
   ["outcome", ATTR.toolOutcome],
   ["effect", ATTR.toolEffectRef],
   ["replayed", ATTR.toolReplayed],

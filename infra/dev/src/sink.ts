@@ -151,7 +151,7 @@ function show(store: SinkStore, where: string | undefined, accept: string): Answ
   return filtered(store, where, (traces) => {
     const shown = traces.slice(-TREES_SHOWN_MAX);
     const head = `${traces.length} traces${where === undefined ? "" : ` where ${where}`}${shown.length < traces.length ? `, the newest ${shown.length}` : ""}`;
-    const text = `${[head, ...shown.map(renderTrace)].join("\n\n")}\n`;
+    const text = `${[head, ...shown.map((trace) => renderTrace(trace))].join("\n\n")}\n`;
     if (!accept.includes("text/html")) return { status: 200, type: "text/plain", text };
     const body = `<!doctype html><meta charset="utf-8"><title>Traces</title><form><input name="where" size="60" placeholder="receive_count&gt;1" value="${escapeHtml(where ?? "")}"></form><pre>${escapeHtml(text)}</pre>\n`;
     return { status: 200, type: "text/html", text: body };
