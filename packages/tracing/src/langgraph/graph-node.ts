@@ -7,7 +7,7 @@ import { PRODUCT } from "../product.ts";
 import { withSpan } from "../span.ts";
 
 /** Marks our Runnable, also across two copies of this package in one process. */
-const TRACED = Symbol.for("@reprise/tracing/langgraph node");
+const TRACED = Symbol.for(`${PRODUCT.scope}/tracing/langgraph node`);
 
 /**
  * Stands where a node's own Runnable stood (PregelNode.bound) and calls it with the arguments it was called with, so that retries,
