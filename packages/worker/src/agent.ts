@@ -30,7 +30,7 @@ export interface AgentDefinition {
 export interface Agent {
   readonly name: string;
   readonly graph: AgentGraph;
-  /** Names of nodes and their triggers: changes when the graph's shape does, not when a node's code does. */
+  /** Changes when nodes come, go or are renamed, not when their code does. */
   readonly fingerprint: string;
   readonly result: (state: unknown) => unknown;
 }
@@ -44,7 +44,9 @@ export function defineAgent(definition: AgentDefinition): Agent {
       "an agent's name must have 1 to 200 characters; messages name it in `agent`",
     );
   }
-  const graph = "graph" in definition.graph ? definition.graph.graph : definition.graph;
+  // Agent modules are loaded at run time, where the type proves nothing.
+  const { graph: given } = definition;
+  const graph = typeof given === "object" && given !== null && "graph" in given ? given.graph : given;
   if (typeof graph?.invoke !== "function" || typeof graph.getState !== "function") {
     throw new WorkerError(
       "AGENT_INVALID",
@@ -69,7 +71,7 @@ export function agentsByName(agents: readonly Agent[]): ReadonlyMap<string, Agen
   return byName;
 }
 
-/** 16 hex digits over the names of the nodes and what triggers each. */
+/** 16 hex digits over the names of the nodes and their triggers. Edges rewired between the same nodes leave it as it is: what is pending can still run. */
 export function fingerprintOf(graph: AgentGraph): string {
   const shape = nodesOf(graph)
     .map(([name, triggers]) => `${name}<-${[...triggers].sort().join(",")}`)

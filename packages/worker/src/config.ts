@@ -104,7 +104,7 @@ export const SETTINGS = {
     default: 60,
     unit: "seconds",
     min: 1,
-    max: 43_200,
+    max: 39_000,
     meaning:
       "how long a received message stays hidden; renewed while its run works, so it bounds how late a lost run resumes",
     example: "60",
@@ -243,6 +243,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Seconds kept free between the end of our own shutdown and the platform's SIGKILL. */
 const STOP_MARGIN_SECONDS = 2;
+/** SQS extends a message's visibility to at most twelve hours after its receive (ChangeMessageVisibility, SQS API reference). */
+const VISIBILITY_WALL_SECONDS = 43_200;
 
 /**
  * Reads and validates the settings of `names` (all of them by default).
@@ -307,6 +309,13 @@ function readNumber(setting: NumberSetting, text: string, help: string): Read {
 
 /** A drain that cannot end before SIGKILL turns every deploy into redeliveries (case D02), so it is refused at start-up. */
 function checkBudget(config: Config): void {
+  if (config.runDeadlineSeconds + config.visibilitySeconds > VISIBILITY_WALL_SECONDS) {
+    throw new WorkerError(
+      "CONFIG_BUDGET",
+      `${SETTINGS.runDeadlineSeconds.env} (${config.runDeadlineSeconds} s) + ${SETTINGS.visibilitySeconds.env} (${config.visibilitySeconds} s) ` +
+        `exceed ${VISIBILITY_WALL_SECONDS} s, beyond which SQS extends no visibility. Lower the deadline: a run goes on from its checkpoint.`,
+    );
+  }
   const needed = config.drainSeconds + config.flushSeconds + STOP_MARGIN_SECONDS;
   if (needed <= config.stopGraceSeconds) return;
   throw new WorkerError(

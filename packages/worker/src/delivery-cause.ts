@@ -52,7 +52,7 @@ function causeOf(evidence: CauseEvidence, same: readonly EarlierDelivery[], coun
   const last = same.at(-1);
   if (last === undefined) {
     if (evidence.reopened) return "redrive";
-    if (evidence.earlier.length > 0) return enqueuedAgain(evidence.earlier);
+    if (evidence.earlier.length > 0) return enqueuedAgain(evidence.earlier, counted);
     return counted ? "phantom_receive" : "none";
   }
   switch (last.outcome) {
@@ -75,6 +75,7 @@ function causeOf(evidence: CauseEvidence, same: readonly EarlierDelivery[], coun
 }
 
 /** A waiting run is re-sent by ourselves under a new message id when its thread frees: that is no duplicate. */
-function enqueuedAgain(earlier: readonly EarlierDelivery[]): RedeliveryCause {
-  return earlier.at(-1)?.outcome === "waiting" ? "none" : "enqueued_twice";
+function enqueuedAgain(earlier: readonly EarlierDelivery[], counted: boolean): RedeliveryCause {
+  if (earlier.at(-1)?.outcome !== "waiting") return "enqueued_twice";
+  return counted ? "phantom_receive" : "none";
 }

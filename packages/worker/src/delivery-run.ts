@@ -183,7 +183,6 @@ async function decideOnce(context: RunContext): Promise<Decided> {
     head: state.head,
     graph: fit,
     nowMs: parts.wallNow(),
-    skewWaitMaxMs: SKEW_WAIT_MAX_MS,
     ...(answer === undefined ? {} : { answer }),
   });
   return { decision, state };

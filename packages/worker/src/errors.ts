@@ -40,7 +40,6 @@ export type WorkerErrorCode =
   | "SETTLE_FAILED"
   | "SEND_FAILED"
   | "LEASE_LOST"
-  | "DRAINED"
   | "RUN_DEADLINE";
 
 /** Base class of the package's errors. `code` is stable; the message may be reworded. */

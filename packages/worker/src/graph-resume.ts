@@ -35,8 +35,6 @@ export interface ResumeEvidence {
   readonly head: Head | undefined;
   readonly graph: GraphFit;
   readonly nowMs: number;
-  /** How far the head may lie in the future of our clock before the delivery is given back instead of waiting. */
-  readonly skewWaitMaxMs: number;
   readonly answer?: AnswerEvidence;
 }
 
@@ -121,6 +119,7 @@ function withAnswer(evidence: ResumeEvidence, head: Head, answer: AnswerEvidence
   // The answer was used by an earlier delivery: what is left is either nothing, another question, or unfinished work.
   if (head.pendingInterruptIds.length > 0)
     return { state: "settled", reason: "used; the run waits for another answer" };
+  if (evidence.graph.fit === "incompatible") return graphChanged(evidence.graph);
   if (head.openTasks === 0) return { state: "finished", reason: `nothing left after step ${head.step}` };
   return resumeFrom(evidence, head);
 }

@@ -86,11 +86,15 @@ export function withMessageIds(input: unknown, runId: string): unknown {
   if (typeof input !== "object" || input === null || !("messages" in input) || !Array.isArray(input.messages))
     return input;
   const messages = input.messages.map((message: unknown, index) =>
-    typeof message === "object" && message !== null && !("id" in message)
+    typeof message === "object" && message !== null && !hasId(message)
       ? { ...message, id: `${runId}:in:${index}` }
       : message,
   );
   return { ...input, messages };
+}
+
+function hasId(message: object): boolean {
+  return "id" in message && typeof message.id === "string" && message.id !== "";
 }
 
 function endOf(values: unknown): DriveResult {

@@ -21,10 +21,33 @@ export function pollClient(client: SQSClient, gate: PollGate): SQSClient {
     if (!(command instanceof ReceiveMessageCommand)) throw new TypeError("the poll client only receives");
     const count = gate.taken();
     if (count === 0) return { $metadata: {} } satisfies ReceiveMessageCommandOutput;
-    const signal = AbortSignal.any([gate.signal, AbortSignal.timeout(gate.waitMs + STUCK_AFTER_MS)]);
     const request = new ReceiveMessageCommand({ ...command.input, MaxNumberOfMessages: count });
-    return client.send(request, { abortSignal: signal });
+    return cuttable(gate, (abortSignal) => client.send(request, { abortSignal }));
   };
   // sqs-consumer calls `send` alone; the rest of the client is the real one's.
   return new Proxy(client, { get: (target, key) => (key === "send" ? send : Reflect.get(target, key, target)) });
+}
+
+/** How long a cut poll is waited for: what hangs before its request (credentials, DNS) hears no signal. */
+const CUT_GRACE_MS = 1_000;
+
+/** Own timer: Node 20 collects an AbortSignal.timeout that only AbortSignal.any knows, and then never fires it. */
+function cuttable(gate: PollGate, send: (signal: AbortSignal) => Promise<unknown>): Promise<unknown> {
+  const cut = new AbortController();
+  return new Promise((resolve, reject) => {
+    let late: NodeJS.Timeout | undefined;
+    const onCut = (): void => {
+      cut.abort();
+      late ??= setTimeout(() => reject(new DOMException("the poll did not answer", "TimeoutError")), CUT_GRACE_MS);
+    };
+    const watchdog = setTimeout(onCut, gate.waitMs + STUCK_AFTER_MS);
+    gate.signal.addEventListener("abort", onCut, { once: true });
+    if (gate.signal.aborted) onCut();
+    const done = (): void => {
+      clearTimeout(watchdog);
+      clearTimeout(late);
+      gate.signal.removeEventListener("abort", onCut);
+    };
+    send(cut.signal).then(resolve, reject).finally(done);
+  });
 }

@@ -92,16 +92,24 @@ export class Lease {
 
   #armDeadline(): void {
     this.#cancelDeadline();
-    this.#cancelDeadline = this.#parts.clock.after(Math.max(0, this.remainingMs()), () => {
-      if (!this.#stopped && this.remainingMs() === 0) this.#lose("no beat was accepted in time");
+    if (this.#stopped || this.#lost.signal.aborted) return;
+    // Node cuts fractions of a millisecond off a timer, so it may fire before its time: then it is armed again.
+    this.#cancelDeadline = this.#parts.clock.after(Math.ceil(this.remainingMs()), () => {
+      if (this.isLive()) this.#armDeadline();
+      else this.#lose("no beat was accepted in time");
     });
   }
 
   async #beat(): Promise<void> {
     const { clock, visibilityMs, random } = this.#parts;
+    if (!this.isLive()) {
+      this.#lose("no beat was accepted in time");
+      return;
+    }
     const sentAt = clock.now();
     try {
       await this.#parts.extend();
+      if (this.#lost.signal.aborted) return;
       const leaseMs = leaseLengthMs(visibilityMs, clock.now() - sentAt);
       if (!(await this.#parts.renew(leaseMs))) {
         this.#lose("another worker holds the thread");

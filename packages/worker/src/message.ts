@@ -81,7 +81,13 @@ export function parseMessage(body: string, options: { readonly snsEnvelope: "ref
   const envelope = envelopeSchema.safeParse(outer.value);
   if (!envelope.success) return bad("MESSAGE_SHAPE", issues(envelope.error));
   if (envelope.data.schema > MESSAGE_SCHEMA) return { kind: "newer", schema: envelope.data.schema };
-  return "answer" in envelope.data ? parseAnswer(outer.value) : parseRun(outer.value);
+  try {
+    return "answer" in envelope.data ? parseAnswer(outer.value) : parseRun(outer.value);
+  } catch (error) {
+    // JSON.parse reads any depth, hashing and storing it recurse: such a body overflows on every delivery.
+    if (error instanceof RangeError) return bad("MESSAGE_SHAPE", "nested too deeply");
+    throw error;
+  }
 }
 
 function parseRun(value: unknown): ParsedMessage {

@@ -32,7 +32,9 @@ export async function admitAndRun(
   if (evidence === undefined)
     return refuse(parts, delivery, request, { code: "ANSWER_RUN_UNKNOWN", reason: `no run ${request.runId}` });
   const admission =
-    request.kind === "run" ? decideRun(parts, delivery, request, evidence) : decideAnswer(request, evidence);
+    request.kind === "run"
+      ? decideRun(parts, delivery, request, evidence)
+      : decideAnswer(request, { ...evidence, faultLimit: parts.config.faultLimit });
   return act(parts, delivery, { request, agent, evidence, admission });
 }
 
@@ -70,12 +72,20 @@ function decideRun(parts: WorkerParts, delivery: Delivery, request: RunRequest, 
 }
 
 /** An answer never waits behind a new run: its run has the thread. Whether the interrupt is pending is decided on the thread's state. */
-export function decideAnswer(request: AnswerRequest, { run, lease }: RunEvidence): Admission {
+export function decideAnswer(
+  request: AnswerRequest,
+  { run, lease, faultLimit }: RunEvidence & { readonly faultLimit: number },
+): Admission {
   if (run.threadId !== request.threadId || run.agent !== request.agent) {
     return { state: "refuse", code: "ANSWER_RUN_UNKNOWN", reason: `run ${run.runId} is on another thread or agent` };
   }
   if (run.status !== "interrupted" && run.status !== "running" && run.status !== "queued") {
     return { state: "settle", reason: `already ${run.status}` };
+  }
+  // A resume that kills its process is lost with each delivery of the answer, too.
+  if (run.lostDeliveries + run.failedDeliveries >= faultLimit) {
+    const reason = `${run.lostDeliveries} lost and ${run.failedDeliveries} failed deliveries`;
+    return { state: "refuse", code: "FAULT_LIMIT", reason };
   }
   if (lease !== undefined)
     return { state: "defer", afterMs: lease.remainingMs, reason: `run ${lease.runId} holds the thread` };

@@ -13,7 +13,7 @@ const BATCH_MAX = 10;
 const GATHER_MS = 4;
 
 export interface Settler {
-  /** Resolves when SQS confirmed this very entry; rejects with SETTLE_FAILED otherwise. */
+  /** Resolves when SQS confirmed this very entry. Rejects with SETTLE_FAILED when it refused it, with the AWS error when the call failed. */
   delete(receiptHandle: string): Promise<void>;
   /** Sets the visibility, seconds from now; 0 gives the message back at once. */
   setVisibility(receiptHandle: string, seconds: number): Promise<void>;
@@ -27,7 +27,7 @@ export interface SettlerOptions {
 export function createSettler({ client, queueUrl }: SettlerOptions): Settler {
   const deletes = new Batcher<string>(async (handles) => {
     const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
-    return (await client.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries }))).Failed ?? [];
+    return client.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
   });
   const visibilities = new Batcher<{ readonly handle: string; readonly seconds: number }>(async (items) => {
     const Entries = items.map((item, index) => ({
@@ -35,12 +35,17 @@ export function createSettler({ client, queueUrl }: SettlerOptions): Settler {
       ReceiptHandle: item.handle,
       VisibilityTimeout: Math.max(0, Math.round(item.seconds)),
     }));
-    return (await client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }))).Failed ?? [];
+    return client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }));
   });
   return {
     delete: (receiptHandle) => deletes.add(receiptHandle),
     setVisibility: (handle, seconds) => visibilities.add({ handle, seconds }),
   };
+}
+
+interface BatchAnswer {
+  readonly Successful?: readonly { readonly Id: string | undefined }[] | undefined;
+  readonly Failed?: readonly BatchResultErrorEntry[] | undefined;
 }
 
 interface Waiting<Item> {
@@ -51,11 +56,11 @@ interface Waiting<Item> {
 
 /** Gathers single requests into batch calls and hands each its own result: a batch answer of 200 says nothing of one entry. */
 class Batcher<Item> {
-  readonly #send: (items: readonly Item[]) => Promise<readonly BatchResultErrorEntry[]>;
+  readonly #send: (items: readonly Item[]) => Promise<BatchAnswer>;
   #waiting: Waiting<Item>[] = [];
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(send: (items: readonly Item[]) => Promise<readonly BatchResultErrorEntry[]>) {
+  constructor(send: (items: readonly Item[]) => Promise<BatchAnswer>) {
     this.#send = send;
   }
 
@@ -78,12 +83,13 @@ class Batcher<Item> {
 
   async #deliver(batch: readonly Waiting<Item>[]): Promise<void> {
     try {
-      const failures = await this.#send(batch.map((waiting) => waiting.item));
-      const byId = new Map(failures.map((failure) => [failure.Id, failure]));
+      const answer = await this.#send(batch.map((waiting) => waiting.item));
+      const done = new Set(answer.Successful?.map((entry) => entry.Id));
+      const failures = new Map(answer.Failed?.map((failure) => [failure.Id, failure]));
       batch.forEach((waiting, index) => {
-        const failure = byId.get(String(index));
-        if (failure === undefined) waiting.done();
-        else waiting.failed(settleError(failure));
+        const id = String(index);
+        if (done.has(id)) waiting.done();
+        else waiting.failed(settleError(failures.get(id) ?? { Id: id, SenderFault: false, Code: "Unconfirmed" }));
       });
     } catch (error) {
       for (const waiting of batch) waiting.failed(error);

@@ -100,7 +100,13 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     visibilitySeconds: config.visibilitySeconds,
     now: systemClock.now,
     random: Math.random,
-    onDelivery: (received) => handleDelivery(parts, received),
+    onDelivery: (received) =>
+      handleDelivery(parts, received).catch((error: unknown) =>
+        log.error(
+          { error: errorText(error) },
+          "a delivery failed outside its own handling; its message returns by its visibility",
+        ),
+      ),
     onUnwanted: (message) => parts.settler.setVisibility(message.ReceiptHandle ?? "", 0),
     onPollError: (error, retryInMs) =>
       log.warn({ error: errorText(error), retry_in_ms: retryInMs }, "a receive failed"),

@@ -32,7 +32,6 @@ function decide(changes: Partial<ResumeEvidence>): ReturnType<typeof decideResum
     head: OWN,
     graph: { fit: "same" },
     nowMs: NOW,
-    skewWaitMaxMs: 10_000,
     ...changes,
   });
 }

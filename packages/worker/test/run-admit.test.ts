@@ -36,6 +36,7 @@ function decide(run: Partial<RunEvidence["run"]>, others: Partial<RunEvidence> =
     earlier: [],
     lease: undefined,
     lower: [],
+    faultLimit: 5,
     ...others,
   });
 }
@@ -57,6 +58,11 @@ describe("an answer", () => {
 
   test.each([{ threadId: "t2" }, { agent: "other" }])("to a run of another thread or agent is refused: %j", (run) => {
     expect(decide(run)).toMatchObject({ state: "refuse", code: "ANSWER_RUN_UNKNOWN" });
+  });
+
+  test("whose resume was lost or failed too often is refused, like the run itself would be", () => {
+    expect(decide({ lostDeliveries: 3, failedDeliveries: 2 })).toMatchObject({ state: "refuse", code: "FAULT_LIMIT" });
+    expect(decide({ lostDeliveries: 3, failedDeliveries: 1 })).toMatchObject({ state: "take" });
   });
 
   test("is refused for the wrong thread also when the run has ended", () => {
