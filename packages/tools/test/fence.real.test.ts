@@ -77,17 +77,21 @@ describe("renewFence and releaseFence", () => {
   it("makes a taker wait for the transaction that asserted the fence", async () => {
     const fence = await fenceOf("d1", 0);
     const client = await database.pool.connect();
-    await client.query("BEGIN");
-    await client.query(ASSERT_FENCE_SQL, [threadId, fence]);
     let taken = false;
-    const taking = fenceOf("d2").then((next) => {
-      taken = true;
-      return next;
-    });
-    await database.pool.query("select pg_sleep(0.1)");
-    expect(taken).toBe(false);
-    await client.query("COMMIT");
-    client.release();
-    expect(BigInt(await taking)).toBeGreaterThan(BigInt(fence));
+    let taking: Promise<string> | undefined;
+    try {
+      await client.query("BEGIN");
+      await client.query(ASSERT_FENCE_SQL, [threadId, fence]);
+      taking = fenceOf("d2").finally(() => {
+        taken = true;
+      });
+      await database.pool.query("select pg_sleep(0.1)");
+      expect(taken).toBe(false);
+      await client.query("COMMIT");
+    } finally {
+      // Closed, not given back: a failed expectation must not leave the transaction open.
+      client.release(true);
+    }
+    expect(BigInt((await taking) ?? 0)).toBeGreaterThan(BigInt(fence));
   });
 });
