@@ -75,6 +75,16 @@ export class Lane {
     return { runId, customer, place, how };
   }
 
+  /** What PostgreSQL knows of a run that did not finish, for whoever has to find out why. */
+  async #story(runId: string): Promise<string> {
+    const { rows } = await this.#parts.pool.query(
+      `select receive_count, cause, outcome, outcome_code, outcome_reason, fence, round(extract(epoch from clock_timestamp() - started_at)::numeric, 1) as age_s
+       from reprise.deliveries where run_id = $1 order by started_at`,
+      [runId],
+    );
+    return JSON.stringify(rows);
+  }
+
   /** How long a run takes when nobody is killed, in ms. */
   async #undisturbed(before: string): Promise<number> {
     const runId = `${CALIBRATION_PREFIX}_${before}`;
@@ -124,7 +134,10 @@ export class Lane {
       const status = rows[0]?.status;
       if (status === "finished") return;
       if (status === "parked" || status === "failed" || Date.now() > deadline) {
-        throw new SupportError("EXAMPLE_FAILED", `run ${runId} is ${status ?? "nowhere"}, not finished`);
+        throw new SupportError(
+          "EXAMPLE_FAILED",
+          `run ${runId} is ${status ?? "nowhere"}, not finished: ${await this.#story(runId)}`,
+        );
       }
       await sleep(20);
     }

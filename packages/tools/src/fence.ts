@@ -13,6 +13,12 @@ export interface Queryable {
 /** SQLSTATE that `assert_fence` raises. Class RP is ours: no PostgreSQL error has it. */
 export const FENCE_LOST_SQLSTATE = "RP001";
 
+/**
+ * How long a fenced transaction may wait for its client's next statement before PostgreSQL ends its session. It bounds how
+ * long a frozen holder keeps the thread from the next one (the kill harness hung on it; test/fence-pool.real.test.ts).
+ */
+export const FENCED_IDLE_MAX_MS = 5_000;
+
 const LEASES = `${PRODUCT.schema}.thread_leases`;
 const FENCES = `${PRODUCT.schema}.thread_fences`;
 

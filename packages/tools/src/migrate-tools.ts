@@ -1,12 +1,13 @@
 // The tables of this package: thread leases with their fence, effects, and the executions after the first.
 import { PRODUCT } from "@reprise/tracing";
-import { FENCE_LOST_SQLSTATE } from "./fence.ts";
+import { FENCE_LOST_SQLSTATE, FENCED_IDLE_MAX_MS } from "./fence.ts";
 import type { Migration } from "./migrate.ts";
 
 const schema = PRODUCT.schema;
 
 // Fences come from a sequence, so a deleted lease row can never bring an old number back.
-// `for share` makes a taker wait until the transaction that asserted the fence has committed or gone.
+// `for share` makes a taker wait until the transaction that asserted the fence has committed or gone. A process that is frozen
+// in between (SIGSTOP, a suspended machine) would make it wait without end, so such a transaction may not idle for long.
 const THREADS = `
 create sequence ${schema}.thread_fences;
 
@@ -21,6 +22,7 @@ create table ${schema}.thread_leases (
 
 create function ${schema}.assert_fence(thread text, claimed bigint) returns void language plpgsql as $$
 begin
+  perform set_config('idle_in_transaction_session_timeout', '${FENCED_IDLE_MAX_MS}', true);
   perform 1 from ${schema}.thread_leases l where l.thread_id = thread and l.fence = claimed for share;
   if not found then
     raise exception 'fence % of thread % is not the current one', claimed, thread using errcode = '${FENCE_LOST_SQLSTATE}';

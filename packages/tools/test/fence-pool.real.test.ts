@@ -6,7 +6,7 @@ import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import { PRODUCT } from "@reprise/tracing";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { acquireFence } from "../src/fence.ts";
+import { ASSERT_FENCE_SQL, acquireFence } from "../src/fence.ts";
 import { type FencedPoolOptions, fencedPool } from "../src/fence-pool.ts";
 import { openDatabase, type TestDatabase } from "./database.ts";
 
@@ -52,6 +52,21 @@ const count = async (table: string, threadId: string): Promise<number> => {
   const answer = await database.pool.query(`select count(*)::int as n from ${table} where thread_id = $1`, [threadId]);
   return answer.rows[0].n as number;
 };
+
+describe("a holder that is frozen inside its transaction", () => {
+  it("keeps the thread from the next one for a few seconds, not for as long as it sleeps", async () => {
+    const threadId = randomUUID();
+    const fence = await take(threadId, 1);
+    const sleeper = new pg.Client({ connectionString: database.url });
+    sleeper.on("error", () => undefined);
+    await sleeper.connect();
+    await sleeper.query("BEGIN");
+    await sleeper.query(ASSERT_FENCE_SQL, [threadId, fence]);
+    const next = await take(threadId, 60_000);
+    expect(Number(next)).toBeGreaterThan(Number(fence));
+    await expect(sleeper.query("COMMIT")).rejects.toThrow();
+  });
+});
 
 describe("fencedPool", () => {
   it("lets the holder write and read as ever", async () => {
