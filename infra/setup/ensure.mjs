@@ -114,7 +114,7 @@ function isWritable(path) {
 async function install(wanted) {
   say("installing packages (npm ci)");
   // NODE_ENV=production or a user's npmrc would leave out the compiler, the test runner and the PostgreSQL binaries.
-  const flags = ["ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund"];
+  const flags = ["ci", "--include=dev", "--include=optional", "--no-audit", "--no-fund", "--json=false"];
   const code = await run("npm", flags, { env: npmEnvironment(), stdio: ["ignore", 2, 2] });
   if (code !== 0) {
     throw new EnsureError(
