@@ -50,9 +50,9 @@ const BEGIN = `
     update ${s}.runs set status = 'running', graph_fingerprint = coalesce(graph_fingerprint, $5), ended_at = null, interrupts = null,
       lost_deliveries = case when $6 then 0 else lost_deliveries end + (select count(*)::int from lost where fence is not null),
       failed_deliveries = case when $6 then 0 else failed_deliveries end, updated_at = clock_timestamp()
-    where run_id = $1 and exists (select 1 from mine) returning 1
+    where run_id = $1 and exists (select 1 from mine) returning lost_deliveries + failed_deliveries as faults
   )
-  select (select count(*)::int from mine) as mine, coalesce((select json_agg(json_build_object(
+  select (select count(*)::int from mine) as mine, (select faults from run) as faults, coalesce((select json_agg(json_build_object(
       'delivery_id', delivery_id, 'sqs_message_id', sqs_message_id, 'receive_count', receive_count, 'worker', worker,
       'trace_id', trace_id, 'root_span_id', root_span_id, 'fenced', fence is not null,
       'started_ms', extract(epoch from started_at) * 1000, 'beat_ms', extract(epoch from last_beat) * 1000) order by started_at) from lost), '[]') as lost`;
@@ -67,11 +67,15 @@ export interface BeginDelivery {
   readonly reopen: boolean;
 }
 
-/** @returns the lost deliveries this call ended, or undefined when our own row was ended meanwhile: we are the late one. */
-export async function beginDelivery(
-  db: Queryable,
-  begin: BeginDelivery,
-): Promise<readonly LostDeliveryRow[] | undefined> {
+export interface BegunDelivery {
+  /** The deliveries this call ended. */
+  readonly lost: readonly LostDeliveryRow[];
+  /** All faults of the run, those of `lost` among them: the admission could not know of these yet. */
+  readonly faults: number;
+}
+
+/** @returns undefined when our own row was ended meanwhile: we are the late one. */
+export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promise<BegunDelivery | undefined> {
   const { rows } = await db.query(BEGIN, [
     begin.runId,
     begin.deliveryId,
@@ -80,9 +84,15 @@ export async function beginDelivery(
     begin.graphFingerprint,
     begin.reopen,
   ]);
-  const answer = z.object({ mine: z.number(), lost: z.array(lostSchema) }).parse(rows[0]);
+  const answer = z
+    .object({ mine: z.number(), faults: z.number().nullable(), lost: z.array(lostSchema) })
+    .parse(rows[0]);
   if (answer.mine === 0) return undefined;
-  return answer.lost.map((row) => ({
+  return { lost: answer.lost.map(lostRowOf), faults: answer.faults ?? 0 };
+}
+
+function lostRowOf(row: z.infer<typeof lostSchema>): LostDeliveryRow {
+  return {
     deliveryId: row.delivery_id,
     sqsMessageId: row.sqs_message_id,
     receiveCount: row.receive_count ?? undefined,
@@ -92,7 +102,7 @@ export async function beginDelivery(
     startedAtMs: row.started_ms,
     lastBeatAtMs: row.beat_ms ?? undefined,
     fenced: row.fenced,
-  }));
+  };
 }
 
 /** Notes why this delivery exists and where it resumed, for `reprise runs` and the next holder. */

@@ -18,7 +18,7 @@ import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
 import { pause } from "./intake.ts";
 import { Lease } from "./lease.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
-import { endDriven, endFailed, endMarked } from "./run-end.ts";
+import { endAtFaultLimit, endDriven, endFailed, endMarked } from "./run-end.ts";
 import type { RunEvidence } from "./run-rows.ts";
 
 export interface LeasedRun {
@@ -66,7 +66,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
 
 async function leasedSteps(context: RunContext): Promise<Ending> {
   const { parts, delivery, evidence, request } = context;
-  const lost = await beginDelivery(parts.pool, {
+  const begun = await beginDelivery(parts.pool, {
     runId: request.runId,
     deliveryId: delivery.deliveryId,
     fence: context.fence,
@@ -74,9 +74,14 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
     graphFingerprint: context.agent.fingerprint,
     reopen: context.reopen,
   });
-  if (lost === undefined) throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
-  await bury(context, lost);
-  const cause = nameCause(context, lost);
+  if (begun === undefined)
+    throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
+  await bury(context, begun.lost);
+  const cause = nameCause(context, begun.lost);
+  if (begun.faults >= parts.config.faultLimit) {
+    await noteCause(parts.pool, delivery.deliveryId, { cause, resumedFromStep: undefined });
+    return endAtFaultLimit(context, `${begun.faults} faults; the last: a worker that was lost`);
+  }
   const { decision, state } = await decide(context);
   await noteCause(parts.pool, delivery.deliveryId, {
     cause,

@@ -89,28 +89,29 @@ async function endRefused(
 export async function endFailed(context: RunContext, error: unknown): Promise<Ending> {
   const { parts, lease, delivery } = context;
   await context.savers.settle();
-  if (lease.signal.aborted || isLost(error)) {
-    return {
-      outcome: "lease_lost",
-      code: "LEASE_LOST",
-      reason: errorText(error),
-      message: { do: "keep" },
-      row: "written",
-    };
-  }
+  if (lease.signal.aborted || isLost(error)) return leaseLost(error);
   if (parts.drain.forced.aborted) return handBack(context, "SIGTERM: stopped by the end of the drain");
   recordError(delivery.root, error);
-  return failedOnce(context, context.signal.aborted ? context.signal.reason : error);
+  try {
+    return await failedOnce(context, context.signal.aborted ? context.signal.reason : error);
+  } catch (late) {
+    if (isLost(late)) return leaseLost(late);
+    throw late;
+  }
+}
+
+function leaseLost(error: unknown): Ending {
+  const reason = errorText(error);
+  return { outcome: "lease_lost", code: "LEASE_LOST", reason, message: { do: "keep" }, row: "written" };
 }
 
 async function failedOnce(context: RunContext, error: unknown): Promise<Ending> {
-  const { run } = context.evidence;
-  const faults = context.reopen ? 1 : run.lostDeliveries + run.failedDeliveries + 1;
   const code = errorName(error);
   const reason = errorText(error);
+  // Counted before the limit is looked at: the row alone knows all faults, those found at the beginning among them.
+  const faults = await mark(context, { status: "running", failed: true, errorCode: code, errorText: cut(reason) });
   if (faults >= context.parts.config.faultLimit)
-    return parkRun(context, "FAULT_LIMIT", `${faults} faults; the last: ${reason}`);
-  await mark(context, { status: "running", failed: true, errorCode: code, errorText: cut(reason) });
+    return endAtFaultLimit(context, `${faults} faults; the last: ${reason}`);
   const afterMs = backoffMs(faults, context.parts.random(), RETRY);
   return ending(context, { outcome: "failed_retry", code, reason, message: { do: "return", afterMs } });
 }
@@ -125,6 +126,11 @@ async function finish(context: RunContext, values: unknown, reason: string): Pro
 /** Writes are settled already; row and lease go in one statement (closeRow), then visibility 0. */
 function handBack(context: RunContext, reason: string): Ending {
   return ending(context, { outcome: "handback", reason, message: { do: "return", afterMs: 0 } });
+}
+
+/** Killed between the count and the park: the next admission finds the limit reached. */
+export function endAtFaultLimit(context: RunContext, reason: string): Promise<Ending> {
+  return parkRun(context, "FAULT_LIMIT", reason);
 }
 
 async function parkRun(context: RunContext, code: string, reason: string): Promise<Ending> {
@@ -162,18 +168,19 @@ interface Mark {
   readonly failed?: true;
 }
 
-/** Under the fence: a worker that lost the thread marks nothing, and learns it here. */
-async function mark(context: RunContext, mark: Mark): Promise<void> {
+/** Under the fence: a worker that lost the thread marks nothing, and learns it here. @returns the run's faults */
+async function mark(context: RunContext, mark: Mark): Promise<number> {
   const { parts, request, delivery, fence } = context;
-  const marked = await markRun(parts.pool, {
+  const faults = await markRun(parts.pool, {
     ...mark,
     runId: request.runId,
     deliveryId: delivery.deliveryId,
     threadId: request.threadId,
     fence,
   });
-  if (!marked)
+  if (faults === undefined)
     throw new WorkerError("LEASE_LOST", `run ${request.runId} is held by another delivery; nothing was marked`);
+  return faults;
 }
 
 function ending(context: RunContext, how: Omit<Ending, "row" | "release">): Ending {

@@ -173,13 +173,18 @@ export interface RunEnd {
   readonly failed?: boolean;
 }
 
-/** Sets the run's status under the fence. False when the fence is no longer ours: then nothing was written. */
-export async function markRun(db: Queryable, end: RunEnd): Promise<boolean> {
-  const { rowCount } = await db.query(
+/**
+ * Sets the run's status under the fence.
+ *
+ * @returns the run's lost and failed deliveries, or undefined when the fence is no longer ours: then nothing was written
+ */
+export async function markRun(db: Queryable, end: RunEnd): Promise<number | undefined> {
+  const { rows } = await db.query(
     `update ${s}.runs set status = $3, result = coalesce($4, result), interrupts = $5, error_code = $6, error_text = $7,
        failed_deliveries = failed_deliveries + $8, updated_at = clock_timestamp(),
        ended_at = case when $3 in ('queued', 'running', 'interrupted') then null else clock_timestamp() end
-     where run_id = $1 and exists (select 1 from ${s}.thread_leases l where l.thread_id = $9 and l.fence = $2::bigint)`,
+     where run_id = $1 and exists (select 1 from ${s}.thread_leases l where l.thread_id = $9 and l.fence = $2::bigint)
+     returning lost_deliveries + failed_deliveries as faults`,
     [
       end.runId,
       end.fence,
@@ -192,7 +197,7 @@ export async function markRun(db: Queryable, end: RunEnd): Promise<boolean> {
       end.threadId,
     ],
   );
-  return rowCount === 1;
+  return rows[0] === undefined ? undefined : z.object({ faults: z.number() }).parse(rows[0]).faults;
 }
 
 /** Runs that a new one supersedes: they waited for a human, and no longer do. */

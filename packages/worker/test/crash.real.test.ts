@@ -102,12 +102,15 @@ const PLAYS: Readonly<Record<Exclude<CrashPointId, Killed>, (scene: CrashScene, 
     await scene.died(scene.child(kill));
     expect(await scene.row(runId)).toMatchObject({ status: "running", failed_deliveries: 1, lost_deliveries: 0 });
     await scene.healthy({ settings: { REPRISE_FAULT_LIMIT: "3" } });
-    // The death is the second fault and the next failure the third.
+    // The death is the second fault, and the next failure the third.
     const run = await scene.runIs(runId, "parked");
-    expect(run).toMatchObject({ error_code: "FAULT_LIMIT", lost_deliveries: 1, failed_deliveries: 1 });
+    expect(run).toMatchObject({ error_code: "FAULT_LIMIT", lost_deliveries: 1, failed_deliveries: 2 });
     await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
-    expect((await scene.story(runId))[0]).toEqual(["lost", "none", null]);
-    expect((await scene.deliveries(runId))[1]).toMatchObject({ cause: "visibility_expired", resumed_from_step: 0 });
+    await scene.until("the row's end", async () => (await scene.story(runId))[1]?.[0] === "parked");
+    expect(await scene.story(runId)).toEqual([
+      ["lost", "none", null],
+      ["parked", "visibility_expired", 0],
+    ]);
   },
 
   "parked-message": async (scene, kill) => {
@@ -273,5 +276,22 @@ function isKilledCharge(id: CrashPointId): id is Killed {
 describe("a worker killed between", () => {
   it.concurrent.each(CRASH_POINTS)("$between", async ({ id, kill }) => {
     await stage.play((scene) => (isKilledCharge(id) ? playCharge(scene, kill, ENDED[id]) : PLAYS[id](scene, kill)));
+  });
+
+  it.concurrent("a call's claim and its end, at the fault limit: the run is parked, not driven once more", async () => {
+    await stage.play(async (scene) => {
+      const runId = await scene.send("charge");
+      await scene.died(scene.child({ when: "after", what: "insert into reprise\\.effects" }));
+      await scene.healthy({ settings: { REPRISE_FAULT_LIMIT: "1" } });
+      const run = await scene.runIs(runId, "parked");
+      expect(run).toMatchObject({ error_code: "FAULT_LIMIT", lost_deliveries: 1, failed_deliveries: 0 });
+      await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
+      await scene.until("the row's end", async () => (await scene.story(runId))[1]?.[0] === "parked");
+      expect(await scene.story(runId)).toEqual([
+        ["lost", "none", null],
+        ["parked", "visibility_expired", null],
+      ]);
+      expect(await scene.charges()).toEqual([]);
+    });
   });
 });
