@@ -27,7 +27,7 @@ const askTurn: ScriptedStep = { calls: [{ name: "ask", args: { question: "charge
 const lastTurn: ScriptedStep = { text: "Done." };
 
 /**
- * `charge` charges and ends. `pause` charges, waits and ends. `ask` asks a human, then charges. `broken` throws. In `charge`
+ * `plain` answers without a tool. `charge` charges and ends. `pause` charges, waits and ends. `ask` asks a human, then charges. `broken` throws. In `charge`
  * the checkpoints are -1 input, 0 start, 1 model, 2 tools, 3 model.
  *
  * @param paymentsUrl where the payment provider listens
@@ -37,6 +37,7 @@ export function crashAgents(paymentsUrl: string): readonly Agent[] {
   const agent = (name: string, turns: readonly ScriptedStep[]): Agent =>
     defineAgent({ name, graph: toolAgent({ model: new ScriptedModel({ turns }), tools }) });
   return [
+    agent("plain", [lastTurn]),
     agent("charge", [chargeTurn, lastTurn]),
     agent("pause", [chargeTurn, pauseTurn, lastTurn]),
     agent("ask", [askTurn, chargeTurn, lastTurn]),
