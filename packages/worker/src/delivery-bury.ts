@@ -3,6 +3,8 @@ import type { Ledger, OpenExecution, Queryable } from "@reprise/tools";
 import type { LostDelivery } from "@reprise/tracing";
 import { z } from "zod";
 import type { LostDeliveryRow } from "./delivery-rows.ts";
+import { errorText } from "./errors.ts";
+import type { Logger } from "./log.ts";
 
 /** One lost delivery of a long run can have written very many checkpoints; an obituary shows the first of them. */
 const CHECKPOINTS_MAX = 500;
@@ -15,6 +17,41 @@ export interface BurialParts {
   readonly queue: string;
   readonly run: { readonly runId: string; readonly threadId: string; readonly agent: string };
   readonly foundAtMs: number;
+}
+
+/** What a burial needs of the worker. */
+export interface BurialOffice {
+  readonly pool: Queryable;
+  readonly ledger: Ledger;
+  readonly config: { readonly checkpointSchema: string };
+  readonly queue: { readonly name: string };
+  readonly wallNow: () => number;
+  readonly log: Logger;
+  readonly exportObituary: (lost: LostDelivery) => Promise<void>;
+}
+
+/** The obituary is for people: failing to write one is logged, and stops neither the run that lives nor the sweep. */
+export async function writeObituary(
+  office: BurialOffice,
+  lost: LostDeliveryRow,
+  run: BurialParts["run"],
+): Promise<void> {
+  try {
+    const obituary = await obituaryOf(lost, {
+      db: office.pool,
+      ledger: office.ledger,
+      checkpointSchema: office.config.checkpointSchema,
+      queue: office.queue.name,
+      run,
+      foundAtMs: office.wallNow(),
+    });
+    await office.exportObituary(obituary);
+  } catch (error) {
+    office.log.warn(
+      { delivery_id: lost.deliveryId, error: errorText(error) },
+      "the obituary of a lost delivery could not be written",
+    );
+  }
 }
 
 /** Must be asked before the next execution takes the call over: that claim overwrites who held the effect. */

@@ -19,7 +19,14 @@ export interface LostDeliveryRow {
   readonly fenced: boolean;
 }
 
-const lostSchema = z.object({
+/** The columns of a lost delivery, for the two statements that end one; milliseconds as float8, which pg reads as numbers. */
+export function lostColumns(from: string): string {
+  return `${from}.delivery_id, ${from}.sqs_message_id, ${from}.receive_count, ${from}.worker, ${from}.trace_id, ${from}.root_span_id,
+    ${from}.fence is not null as fenced, (extract(epoch from ${from}.started_at) * 1000)::float8 as started_ms,
+    (extract(epoch from ${from}.last_beat) * 1000)::float8 as beat_ms`;
+}
+
+export const lostSchema = z.object({
   delivery_id: z.string(),
   sqs_message_id: z.string(),
   receive_count: z.number().nullable(),
@@ -52,10 +59,8 @@ const BEGIN = `
       failed_deliveries = case when $6 then 0 else failed_deliveries end, updated_at = clock_timestamp()
     where run_id = $1 and exists (select 1 from mine) returning lost_deliveries + failed_deliveries as faults
   )
-  select (select count(*)::int from mine) as mine, (select faults from run) as faults, coalesce((select json_agg(json_build_object(
-      'delivery_id', delivery_id, 'sqs_message_id', sqs_message_id, 'receive_count', receive_count, 'worker', worker,
-      'trace_id', trace_id, 'root_span_id', root_span_id, 'fenced', fence is not null,
-      'started_ms', extract(epoch from started_at) * 1000, 'beat_ms', extract(epoch from last_beat) * 1000) order by started_at) from lost), '[]') as lost`;
+  select (select count(*)::int from mine) as mine, (select faults from run) as faults, coalesce(
+    (select json_agg(row_to_json(l) order by l.started_ms) from (select ${lostColumns("lost")} from lost) l), '[]') as lost`;
 
 export interface BeginDelivery {
   readonly runId: string;
@@ -91,7 +96,7 @@ export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promis
   return { lost: answer.lost.map(lostRowOf), faults: answer.faults ?? 0 };
 }
 
-function lostRowOf(row: z.infer<typeof lostSchema>): LostDeliveryRow {
+export function lostRowOf(row: z.infer<typeof lostSchema>): LostDeliveryRow {
   return {
     deliveryId: row.delivery_id,
     sqsMessageId: row.sqs_message_id,

@@ -6,7 +6,7 @@ import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
 import type { Agent } from "./agent.ts";
 import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
-import { obituaryOf } from "./delivery-bury.ts";
+import { writeObituary } from "./delivery-bury.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
 import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
@@ -106,27 +106,12 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
   return follow(context, decision, state);
 }
 
-/** The obituary is for people: failing to write one must not stop the run that lives. */
 async function bury(context: RunContext, lost: readonly LostDeliveryRow[]): Promise<void> {
   const { parts, request, agent } = context;
+  const run = { runId: request.runId, threadId: request.threadId, agent: agent.name };
   for (const row of lost) {
-    try {
-      const obituary = await obituaryOf(row, {
-        db: parts.pool,
-        ledger: parts.ledger,
-        checkpointSchema: parts.config.checkpointSchema,
-        queue: parts.queue.name,
-        run: { runId: request.runId, threadId: request.threadId, agent: agent.name },
-        foundAtMs: parts.wallNow(),
-      });
-      linkTo(context.delivery.root, row);
-      await parts.exportObituary(obituary);
-    } catch (error) {
-      parts.log.warn(
-        { delivery_id: row.deliveryId, error: errorText(error) },
-        "the obituary of a lost delivery could not be written",
-      );
-    }
+    linkTo(context.delivery.root, row);
+    await writeObituary(parts, row, run);
   }
 }
 

@@ -67,6 +67,7 @@ export const workerMigrations: readonly Migration[] = [
         outcome_reason text
       ) with (fillfactor = 70);
       create index deliveries_run on ${s}.deliveries (run_id, started_at);
+      create index deliveries_open on ${s}.deliveries (started_at) where ended_at is null;
 
       create table ${s}.answers (
         interrupt_id text primary key,

@@ -13,8 +13,8 @@ import { systemClock } from "./lease.ts";
 import { createLogger, type Logger } from "./log.ts";
 import { missingMigrations } from "./migrate.ts";
 import { createPool, listenTo } from "./pool.ts";
-import { sendWaiting } from "./run-waiting.ts";
 import { createSettler } from "./settle.ts";
+import { startHousekeeping } from "./worker-housekeeping.ts";
 
 export interface WorkerOptions {
   readonly config: Config;
@@ -41,8 +41,6 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-/** Looked at this often for runs whose turn has come and that nobody sent. */
-const WAITING_SWEEP_MS = 15_000;
 /** After the forced abort, nodes get this long to let go before the process leaves without them. */
 const ABORT_GRACE_MS = 2_000;
 
@@ -71,7 +69,6 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const clients = { poll: newClient(), settle: newClient() };
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController() };
-  const waiting = waitingRuns({ pool, client: clients.settle, config, log });
   const parts: WorkerParts = {
     config,
     pool,
@@ -90,8 +87,9 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     random: Math.random,
     log,
     drain: { asked: drain.asked.signal, forced: drain.forced.signal },
-    onThreadFree: waiting.onThreadFree,
+    onThreadFree: (threadId) => housekeeping.sendWaiting(threadId),
   };
+  const housekeeping = startHousekeeping(parts, clients.settle);
   const intake = createIntake({
     client: clients.poll,
     queueUrl: config.queueUrl,
@@ -117,7 +115,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     log.info({ active: intake.active() }, "stopping: no more receives, runs stop at their next checkpoint");
-    waiting.stop();
+    housekeeping.stop();
     drain.asked.abort();
     await Promise.all([intake.stop(), drained(intake, drain.forced, config.drainSeconds * 1000)]);
     clients.poll.destroy();
@@ -143,27 +141,6 @@ async function drained(intake: { idle(): Promise<void> }, forced: AbortControlle
   await pause(budgetMs, AbortSignal.any([finished.signal, forced.signal]));
   forced.abort();
   await Promise.race([idle, pause(ABORT_GRACE_MS, finished.signal)]);
-}
-
-/** Sends waiting runs when a thread frees, and sweeps for those that nobody sent. One look at a time. */
-function waitingRuns(parts: {
-  readonly pool: pg.Pool;
-  readonly client: SQSClient;
-  readonly config: Config;
-  readonly log: Logger;
-}): {
-  onThreadFree: (threadId: string) => void;
-  stop: () => void;
-} {
-  const look = (threadId?: string): void => {
-    sendWaiting({ db: parts.pool, client: parts.client, queueUrl: parts.config.queueUrl }, threadId).catch(
-      (error: unknown) =>
-        parts.log.warn({ error: errorText(error) }, "waiting runs could not be sent; the next sweep tries again"),
-    );
-  };
-  const timer = setInterval(look, WAITING_SWEEP_MS);
-  timer.unref();
-  return { onThreadFree: look, stop: () => clearInterval(timer) };
 }
 
 export function sqsClient(config: Pick<Config, "awsRegion" | "sqsEndpoint">): SQSClient {
