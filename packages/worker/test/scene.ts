@@ -7,6 +7,7 @@ import { afterEach, inject } from "vitest";
 import type { Agent } from "../src/agent.ts";
 import { type Config, readConfig } from "../src/config.ts";
 import { migrateDatabase } from "../src/migrate.ts";
+import { listenTo } from "../src/pool.ts";
 import { sendRun } from "../src/producer.ts";
 import { startWorker, type Worker, type WorkerOptions } from "../src/worker.ts";
 
@@ -45,7 +46,8 @@ export async function scene(
 ): Promise<Scene> {
   const database = await createDatabase(inject("databaseUrl"));
   closers.push(() => database.drop());
-  const pool = new pg.Pool({ connectionString: database.url, max: 5 });
+  // Dropping the database ends what is still closing, and a pool without listeners would end the test run with it.
+  const pool = listenTo(new pg.Pool({ connectionString: database.url, max: 5 }), () => undefined);
   closers.push(() => pool.end());
   await migrateDatabase(pool, "public");
   const sqs = await startSqs();
