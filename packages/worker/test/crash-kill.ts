@@ -15,8 +15,8 @@ export interface Kill {
   readonly armedBy?: string;
   /** Which match strikes. Default the first. */
   readonly nth?: number;
-  /** Default SIGKILL, which returns to nobody. After SIGTERM the call is held until the handler ran. */
-  readonly signal?: "SIGTERM";
+  /** Default SIGKILL, which returns to nobody. SIGSTOP freezes here; after SIGTERM an SQS call is held until the handler ran. */
+  readonly signal?: "SIGTERM" | "SIGSTOP";
 }
 
 export interface KillSwitch {
@@ -39,7 +39,7 @@ export function killSwitch(kill: Kill | undefined): KillSwitch {
       if (!hit) return undefined;
       left -= 1;
       if (left !== 0) return undefined;
-      // For SIGKILL to oneself the kernel does not return from this call (kill(2)).
+      // For SIGKILL and SIGSTOP to oneself the kernel does not return from this call before it took effect (kill(2)).
       process.kill(process.pid, kill.signal ?? "SIGKILL");
       return sleep(HANDLER_MS);
     },

@@ -1,5 +1,5 @@
 // Starts crash-worker.ts as a process of its own and watches it.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Kill } from "./crash-kill.ts";
@@ -12,6 +12,8 @@ export interface WorkerChild {
   readonly exited: Promise<number | NodeJS.Signals>;
   /** The last lines it wrote, for a failure's message. */
   log(): string;
+  /** Whether it is stopped by SIGSTOP. */
+  isFrozen(): boolean;
   signal(signal: NodeJS.Signals): void;
 }
 
@@ -51,7 +53,8 @@ export function startChild(options: WorkerChildOptions): WorkerChild {
   ]);
   // Whoever waits for it sees the rejection; who does not, need not.
   started.catch(() => undefined);
-  return { pid: child.pid ?? -1, started, exited, log, signal: (signal) => void child.kill(signal) };
+  const pid = child.pid ?? -1;
+  return { pid, started, exited, log, isFrozen: () => isFrozen(pid), signal: (signal) => void child.kill(signal) };
 }
 
 function firstLine(child: ChildProcess, lines: string[], wanted: string): Promise<void> {
@@ -65,4 +68,11 @@ function firstLine(child: ChildProcess, lines: string[], wanted: string): Promis
       });
     }
   });
+}
+
+/** `T` is "stopped by job control signal" (ps(1)). */
+function isFrozen(pid: number): boolean {
+  return spawnSync("ps", ["-o", "state=", "-p", String(pid)], { encoding: "utf8" })
+    .stdout.trim()
+    .startsWith("T");
 }

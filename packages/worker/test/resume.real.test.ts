@@ -213,6 +213,44 @@ describe("a worker frozen past its lease", () => {
   });
 });
 
+/** The deadline of its own lease also stops a thawed worker; these freeze it where only the fence in PostgreSQL is left. */
+describe("a worker frozen with a checkpoint under way", () => {
+  const charged = "update reprise\\.effects e set state";
+  it.concurrent.each([
+    // The first transaction after the charge stores its writes, the second one the checkpoint.
+    ["before its transaction began", { when: "before", what: "^BEGIN$", armedBy: charged, nth: 2, signal: "SIGSTOP" }],
+    [
+      "before its transaction was committed",
+      { when: "before", what: "^COMMIT .*checkpoints$", armedBy: charged, signal: "SIGSTOP" },
+    ],
+  ] as const)("and thawed while another one runs stores nothing: %s", async (_name, kill) => {
+    await stage.play(async (scene) => {
+      const child = scene.child(kill);
+      const runId = await scene.send("pause", { pauseMs: 6_000 });
+      await scene.until("the freeze", async () => child.isFrozen());
+      const [stale] = await scene.deliveries(runId);
+      expect(await checkpointsOf(scene, stale?.["delivery_id"])).toHaveLength(3);
+      await scene.healthy();
+      // From step 1, with the charge's writes that were stored, to the model's next call.
+      await scene.until(
+        "the second worker's pause",
+        async () => Number((await scene.row(runId))?.["latest_step"]) >= 3,
+      );
+      child.signal("SIGCONT");
+      await scene.until("the stale worker's end of it", async () => child.log().includes('"outcome":"lease_lost"'));
+      await scene.runIs(runId, "finished");
+      await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
+      expect(await checkpointsOf(scene, stale?.["delivery_id"])).toHaveLength(3);
+      expect(await scene.story(runId)).toEqual([
+        ["lost", "none", null],
+        ["finished", "visibility_expired", 1],
+      ]);
+      expect(await scene.charges()).toEqual(["created"]);
+      expect((await messagesOf(scene)).map(({ type }) => type)).toEqual(["human", "ai", "tool", "ai", "tool", "ai"]);
+    });
+  });
+});
+
 async function checkpointsOf(scene: CrashScene, deliveryId: unknown): Promise<readonly string[]> {
   const { rows } = await scene.pool.query<{ id: string }>(
     "select checkpoint_id as id from checkpoints where metadata->>'delivery_id' = $1 order by checkpoint_id",
