@@ -1,0 +1,77 @@
+// tools.dispatch_us: what one keyed call costs around its body, with its span, the ledger in memory.
+
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { type StructuredToolInterface, tool } from "@langchain/core/tools";
+import { MemorySaver } from "@langchain/langgraph";
+import { defineTool } from "@reprise/tools";
+import { withSpan } from "@reprise/tracing";
+import { z } from "zod";
+import { type Benchmark, ratioFigure } from "./benchmark.ts";
+import { requireWork } from "./errors.ts";
+import { type Arm, median, pairedRounds } from "./statistics.ts";
+import { withTelemetry } from "./telemetry-scene.ts";
+import { type ModelCall, modelCalls, openToolScene } from "./tool-scene.ts";
+
+const CALLS_PER_RUN = 10;
+const schema = z.object({ customer: z.string(), amount: z.number().int(), currency: z.string(), memo: z.string() });
+const about = { name: "create_charge", description: "Charges a customer.", schema };
+
+export const toolsDispatch: Benchmark = {
+  name: "tools.dispatch_us",
+  unit: "us",
+  what: "tool.invoke of a keyed tool with an empty body (key, checks, span, memory ledger, reply) against a plain LangChain tool",
+  run: (options) =>
+    withTelemetry(async () => {
+      let bodies = 0;
+      const run = async () => {
+        bodies += 1;
+        return { id: "ch_1" };
+      };
+      const keyed = defineTool({ ...about, effect: "keyed", run });
+      const plain = (): StructuredToolInterface => tool(async () => ({ id: "ch_1" }), about);
+      // 500 calls a round, as the first figure was taken.
+      const runsPerRound = options.once ? 1 : 50;
+      const arms = {
+        baseline: armOf(plain(), runsPerRound),
+        candidate: armOf(keyed, runsPerRound),
+        control: armOf(plain(), runsPerRound),
+      };
+      const rounds = options.once ? { rounds: 2, warmupRounds: 1 } : { rounds: 30, warmupRounds: 4 };
+      const paired = await pairedRounds(arms, "ratio", { ...rounds, noiseMax: 0.1 });
+      const expected = (rounds.rounds + rounds.warmupRounds) * runsPerRound * CALLS_PER_RUN;
+      requireWork(bodies === expected, `${bodies} of ${expected} bodies ran`);
+      return ratioFigure(toolsDispatch, paired, options);
+    }),
+};
+
+/** A round: the median of its calls, microseconds. The graph around them is not measured. */
+function armOf(measured: StructuredToolInterface, runsPerRound: number): Arm {
+  const scene = openToolScene(new MemorySaver());
+  let calls = 0;
+  return async () => {
+    const costs: number[] = [];
+    for (let run = 0; run < runsPerRound; run += 1) {
+      const asked = modelCalls(CALLS_PER_RUN, measured.name, calls);
+      calls += CALLS_PER_RUN;
+      costs.push(...(await scene.play(asked, (found, config) => invokeAll(measured, found, config))));
+    }
+    return median(costs);
+  };
+}
+
+function invokeAll(
+  measured: StructuredToolInterface,
+  calls: readonly ModelCall[],
+  config: RunnableConfig,
+): Promise<readonly number[]> {
+  // One trace a run, so that the spans of the calls have a parent and the sampler a verdict.
+  return withSpan("bench", { root: true }, async () => {
+    const costs: number[] = [];
+    for (const call of calls) {
+      const startedAt = performance.now();
+      await measured.invoke(call, config);
+      costs.push((performance.now() - startedAt) * 1_000);
+    }
+    return costs;
+  });
+}

@@ -1,0 +1,47 @@
+// tracing.dropped_span_extra_us: what a span costs that the sampler holds and then forgets, over no processor at all.
+
+import { createGate, TailSamplingProcessor } from "@reprise/tracing";
+import { type Benchmark, extraFigure } from "./benchmark.ts";
+import { requireWork } from "./errors.ts";
+import { playTraces, SPANS_PER_TRACE } from "./span-load.ts";
+import { type Arm, pairedRounds } from "./statistics.ts";
+import { countingExporter, providerOf } from "./telemetry-scene.ts";
+
+export const tracingDroppedSpan = droppedSpan("tracing.dropped_span_extra_us", 20);
+
+/** The same with another number of traces in flight: what is held longer outlives the young generation. */
+function droppedSpan(name: string, inFlight: number): Benchmark {
+  const self: Benchmark = {
+    name,
+    unit: "us",
+    what: `a span of a dropped trace over no processor, ${inFlight} traces in flight`,
+    processes: 5,
+    async run(options) {
+      const traces = options.once ? inFlight : Math.max(200, inFlight);
+      const exporter = countingExporter();
+      const sampler = new TailSamplingProcessor(exporter, createGate(), { share: 0 });
+      const providers = { baseline: providerOf([]), candidate: providerOf([sampler]), control: providerOf([]) };
+      const armOf = (arm: keyof typeof providers): Arm => {
+        const tracer = providers[arm].getTracer("bench");
+        return async () => {
+          const startedAt = performance.now();
+          playTraces(tracer, { traces, inFlight });
+          return ((performance.now() - startedAt) * 1_000) / (traces * SPANS_PER_TRACE);
+        };
+      };
+      const rounds = options.once ? { rounds: 2, warmupRounds: 1 } : { rounds: 60, warmupRounds: 10 };
+      const arms = { baseline: armOf("baseline"), candidate: armOf("candidate"), control: armOf("control") };
+      const paired = await pairedRounds(arms, "difference", { ...rounds, noiseMax: 0.1 });
+      const made = (rounds.rounds + rounds.warmupRounds) * traces * SPANS_PER_TRACE;
+      const { spansDropped } = sampler.stats();
+      requireWork(spansDropped.sampled_out === made, `${spansDropped.sampled_out} of ${made} spans were sampled out`);
+      await sampler.shutdown();
+      requireWork(exporter.exported() === 0, "spans were exported");
+      return extraFigure(self, paired, options);
+    },
+  };
+  return self;
+}
+
+export const tracingDroppedSpan200 = droppedSpan("tracing.dropped_span_extra_us_200", 200);
+export const tracingDroppedSpan1000 = droppedSpan("tracing.dropped_span_extra_us_1000", 1_000);
