@@ -9,7 +9,7 @@ import { dirtyArguments } from "./gate-inputs.ts";
 export const tracingGate1kbDirty: Benchmark = {
   name: "tracing.gate_1kb_dirty_us",
   unit: "us",
-  what: "gate.value of about 1 KB of arguments with secrets of six kinds",
+  what: "gate.value of about 1 KB of arguments with secrets of six kinds; CPU time",
   async run(options) {
     const gated = createGate().value(dirtyArguments());
     requireWork(gated.redacted >= 6, `only ${gated.redacted} secrets were found`);

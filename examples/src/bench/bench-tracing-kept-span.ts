@@ -3,6 +3,7 @@
 import { BatchSpanProcessor, type SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { type Gate, TailSamplingProcessor } from "@reprise/tracing";
 import { type Benchmark, extraFigure } from "./benchmark.ts";
+import { cpuUs } from "./cpu-time.ts";
 import { requireWork } from "./errors.ts";
 import { playTraces, SPANS_PER_TRACE } from "./span-load.ts";
 import { type Arm, pairedRounds } from "./statistics.ts";
@@ -57,11 +58,10 @@ function sideOf(processorOf: (exporter: CountingExporter) => SpanProcessor, trac
   const processor = processorOf(exporter);
   const tracer = providerOf([processor]).getTracer("bench");
   const arm = async (): Promise<number> => {
-    const startedAt = process.cpuUsage();
+    const startedUs = cpuUs();
     playTraces(tracer, { traces, inFlight: IN_FLIGHT });
     await processor.forceFlush();
-    const { user, system } = process.cpuUsage(startedAt);
-    return (user + system) / (traces * SPANS_PER_TRACE);
+    return (cpuUs() - startedUs) / (traces * SPANS_PER_TRACE);
   };
   return { arm, exporter, processor };
 }

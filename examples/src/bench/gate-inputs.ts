@@ -27,11 +27,11 @@ export function dirtyArguments(): Readonly<Record<string, unknown>> {
   const clean = typicalArguments();
   return {
     ...clean,
-    memo: `call with Authorization: Bearer ${token.slice(4)} or ${token}`,
+    memo: `call with Authorization: Bearer ${token.slice(4)}`,
     metadata: { apiKey: "not-a-real-key-0001", url: ["postgres", "//app:hunter2@db.example.com/billing"].join(":") },
     card: "4111 1111 1111 1111",
     raw: JSON.stringify({ password: "hunter2", note: "the rest of this is harmless and only fills the space up" }),
-    note: String(clean["memo"]).slice(0, 120),
+    note: `${token} ${String(clean["memo"]).slice(0, 120)}`,
   };
 }
 
