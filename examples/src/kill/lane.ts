@@ -18,6 +18,8 @@ export type LaneParts = {
   readonly pool: pg.Pool;
   readonly payments: PaymentsControl;
   readonly random: () => number;
+  /** Share of victims that are frozen past their lease, and thawed when the other has finished, instead of killed. */
+  readonly freezeShare: number;
 };
 
 export type KilledRun = {
@@ -25,16 +27,16 @@ export type KilledRun = {
   readonly customer: string;
   readonly place: KillPlace;
   readonly how: "SIGKILL" | "SIGSTOP";
+  /** Rows a thawed worker added to a thread that another had finished: what the fence must make impossible. */
+  readonly lateWrites: number;
 };
 
 /** After this many kills an undisturbed run is timed again: the moments to kill are drawn from as long as a run takes here and now. */
 const CALIBRATE_EVERY = 8;
 /** Run ids of those undisturbed runs start with this. */
 export const CALIBRATION_PREFIX = "undisturbed";
-/** Runs differ in length; the last tenth of the typical one is left out, or too many kills would come after the end. */
-const SPAN_SHARE = 0.9;
-/** Every so often the victim is frozen past its lease instead, and thawed when the other has finished: what a fence is for. */
-const FREEZE_SHARE = 0.1;
+/** Runs differ in length; the last fifth of the typical one is left out, or too many kills would come after the end. */
+const SPAN_SHARE = 0.8;
 const FINISH_TIMEOUT_MS = 60_000;
 const ENTRY = fileURLToPath(new URL("./lane-worker.js", import.meta.url));
 
@@ -67,14 +69,14 @@ export class Lane {
     }
     const customer = await this.#send(runId);
     await sleep(this.#parts.random() * this.#spanMs * SPAN_SHARE);
-    const how = this.#parts.random() < FREEZE_SHARE ? "SIGSTOP" : "SIGKILL";
+    const how = this.#parts.random() < this.#parts.freezeShare ? "SIGSTOP" : "SIGKILL";
     await strike(victim, how);
     const place = await placeOf(this.#parts, runId, customer);
     await go(standby);
     this.#victim = standby;
     await this.#finished(runId);
-    if (how === "SIGSTOP") await thaw(victim);
-    return { runId, customer, place, how };
+    const lateWrites = how === "SIGSTOP" ? await this.#lateWrites(runId, victim) : 0;
+    return { runId, customer, place, how, lateWrites };
   }
 
   /** What PostgreSQL knows of a run that did not finish, for whoever has to find out why. */
@@ -85,6 +87,22 @@ export class Lane {
       [runId],
     );
     return JSON.stringify(rows);
+  }
+
+  /** Thaws the victim and counts what it still stores. */
+  async #lateWrites(runId: string, victim: ChildProcess): Promise<number> {
+    const before = await this.#rowsOf(runId);
+    await thaw(victim);
+    return (await this.#rowsOf(runId)) - before;
+  }
+
+  async #rowsOf(runId: string): Promise<number> {
+    const { rows } = await this.#parts.pool.query<{ n: number }>(
+      `select ((select count(*) from checkpoints where thread_id = $1)
+        + (select count(*) from checkpoint_writes where thread_id = $1))::int as n`,
+      [`thread_${runId}`],
+    );
+    return rows[0]?.n ?? 0;
   }
 
   /** How long a run takes when nobody is killed, in ms. */
