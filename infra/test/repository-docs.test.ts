@@ -54,3 +54,18 @@ it.each(documents)("%s links to files that exist", (path) => {
   const local = links(readText(path)).filter((target) => !/^\w+:/.test(target));
   expect(local.filter((target) => !existsSync(join(ROOT, path, "..", target)))).toEqual([]);
 });
+
+it("explains every error of the worker below Errors in its README, and no other", () => {
+  // Refusals have a table of their own, which packages/worker/test/errors.test.ts checks; the other packages check theirs.
+  const codes = [...readText("packages/worker/src/errors.ts").matchAll(/^ {2}\| "([A-Z_]+)"/gm)].map(
+    ([, code]) => code,
+  );
+  const section =
+    readText("packages/worker/README.md")
+      .split(/^## Errors$/m)[1]
+      ?.split(/^## /m)[0] ?? "";
+  const firstCells = [...section.matchAll(/^\|([^|]*)\|/gm)].map(([, cell = ""]) => cell);
+  const rows = firstCells.flatMap((cell) => [...cell.matchAll(/`([A-Z_]+)`/g)].map(([, code]) => code));
+  expect(codes.length).toBeGreaterThan(5);
+  expect(rows.toSorted()).toEqual(codes.toSorted());
+});
