@@ -46,10 +46,26 @@ export function refusalsTable(REFUSALS) {
   return ["| code | what happened, and what to do |", "| --- | --- |", ...rows].join("\n");
 }
 
+/** The crash points stand with the test that kills there, in TypeScript: bundled in memory, since Node 20 does not read it. */
+async function crashTable() {
+  const { build } = await import("vite");
+  const entry = join(root, "packages/worker/test/crash-points.ts");
+  const bundled = await build({
+    configFile: false,
+    logLevel: "error",
+    build: { ssr: entry, write: false, target: "node20" },
+  });
+  const code = bundled.output[0].code;
+  const { CRASH_POINTS } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
+  const rows = CRASH_POINTS.map(({ between, next }) => `| ${between.replace("->", "→")} | ${next} |`);
+  return ["| killed between | what the next delivery does |", "| --- | --- |", ...rows].join("\n");
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { REFUSALS, SETTINGS } = await import("../../packages/worker/dist/index.js");
   replaceBlock("packages/worker/README.md", "settings", settingsTable(SETTINGS));
   replaceBlock("packages/worker/README.md", "refusals", refusalsTable(REFUSALS));
+  replaceBlock("ARCHITECTURE.md", "crash points", await crashTable());
   replaceBlock("README.md", "demo", fenced(run(["examples/dist/demo/main.js"])));
   replaceBlock("README.md", "demo --naive --json", fenced(run(["examples/dist/demo/main.js", "--naive", "--json"])));
 }
