@@ -87,13 +87,13 @@ export const CRASH_POINTS = [
   {
     id: "marked",
     between: "the run marked finished -> the message deleted",
-    next: "It finds the run finished and deletes the message: `settled`, no lease taken.",
+    next: "It finds the run finished and deletes the message: `settled`, no lease taken. The dead worker's row is left to the sweep.",
     kill: { when: "before", what: deleteMessage },
   },
   {
     id: "deleted",
     between: "the message deleted -> the delivery row ended",
-    next: "There is none: the run is finished and its message gone. The row stays open and the lease runs out.",
+    next: "There is none: the run is finished and its message gone. The lease runs out, and the sweep ends the row as `lost`, without a fault.",
     kill: { when: "after", what: deleteMessage },
   },
   {

@@ -1,11 +1,12 @@
 // The stage of the process tests: one SQS endpoint and one payment provider a file, and for each test its own database and queue.
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { createDatabase, type SqsServer, startSqs } from "@reprise/dev-stack";
 import type { LostDelivery } from "@reprise/tracing";
 import pg from "pg";
-import { inject } from "vitest";
+import { expect, inject } from "vitest";
 import { startPayments } from "../../../examples/src/support/payments.ts";
 import { connectPayments, type PaymentsControl } from "../../../examples/src/support/payments-client.ts";
 import { bundleForNode } from "../../../infra/dev/test/bundle.ts";
@@ -66,6 +67,7 @@ export interface CrashScene {
 
 /** Ages a wait: three times what a healthy machine needs, since others build and test on this one. */
 const UNTIL_MS = 60_000;
+const ROW_MS = 15_000;
 /** Long enough for a process that starts cold beside others to beat in time; each redelivery by expiry waits for it. */
 const VISIBILITY_SECONDS = "5";
 
@@ -95,6 +97,7 @@ export async function openStage(): Promise<Stage> {
     close: async () => {
       await Promise.all([sqs.stop(), provider.close()]);
       await template.drop();
+      await rm(dirname(bundle), { recursive: true, force: true });
     },
   };
 }
@@ -224,6 +227,21 @@ async function openScene(
       );
     },
   };
+}
+
+/** `[outcome, cause, resumed_from_step]` of each delivery, oldest first; waits a while, since a row ends after its run. */
+export async function expectStory(
+  scene: CrashScene,
+  runId: string,
+  wanted: readonly (readonly unknown[])[],
+): Promise<void> {
+  const deadline = Date.now() + ROW_MS;
+  let story = await scene.story(runId);
+  while (JSON.stringify(story) !== JSON.stringify(wanted) && Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    story = await scene.story(runId);
+  }
+  expect(story).toEqual(wanted);
 }
 
 async function until<T>(what: string, check: () => Promise<T | undefined | false>): Promise<T> {

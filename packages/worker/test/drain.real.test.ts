@@ -1,7 +1,7 @@
 // SIGTERM to real worker processes: what they finish, what they hand back, and that the next worker goes on from there.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { WorkerChild } from "./crash-process.ts";
-import { type CrashScene, openStage, type Stage } from "./crash-scene.ts";
+import { type CrashScene, expectStory, openStage, type Stage } from "./crash-scene.ts";
 
 let stage: Stage;
 beforeAll(async () => {
@@ -46,7 +46,7 @@ async function chargeHeld(
 
 /** The message is visible again, the lease gone, and the row says why. */
 async function handedBack(scene: CrashScene, runId: string): Promise<void> {
-  expect(await scene.story(runId)).toEqual([["handback", "none", null]]);
+  await expectStory(scene, runId, [["handback", "none", null]]);
   expect(await scene.leases()).toBe(0);
   expect(await scene.queued()).toBe(1);
 }
@@ -55,8 +55,7 @@ async function goesOn(scene: CrashScene, runId: string, from: { readonly step: n
   await scene.healthy();
   await scene.runIs(runId, "finished");
   await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
-  await scene.until("the row's end", async () => (await scene.story(runId))[1]?.[0] === "finished");
-  expect(await scene.story(runId)).toEqual([
+  await expectStory(scene, runId, [
     ["handback", "none", null],
     ["finished", "handback", from.step],
   ]);
@@ -120,7 +119,7 @@ describe("a worker told to end by SIGTERM", () => {
       const runId = await scene.send("charge");
       await exitMs(child, performance.now());
       expect(await scene.row(runId)).toMatchObject({ status: "finished" });
-      expect(await scene.story(runId)).toEqual([["finished", "none", null]]);
+      await expectStory(scene, runId, [["finished", "none", null]]);
       expect(await scene.queued()).toBe(0);
       expect(await scene.leases()).toBe(0);
     });

@@ -6,7 +6,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LENT_SAVER } from "../src/graph-state.ts";
 import { crashAgents, wish } from "./crash-agents.ts";
-import { type CrashScene, openStage, type Stage } from "./crash-scene.ts";
+import { type CrashScene, expectStory, openStage, type Stage } from "./crash-scene.ts";
 
 let stage: Stage;
 let sink: Sink;
@@ -55,7 +55,7 @@ describe("a thread that a stock PostgresSaver wrote in schema public", () => {
       expect((await messagesOf(scene))[0]?.text).toBe("first words");
       // Ours are unique by their fraction and sort after theirs as numbers do.
       expect((await versionsOf(scene)).every((version) => typeof version === "number")).toBe(true);
-      expect(await scene.story(runId)).toEqual([["finished", "none", null]]);
+      await expectStory(scene, runId, [["finished", "none", null]]);
       expect(await scene.charges()).toEqual(["created"]);
       const after = await scene.pool.query("select checkpoint_id, metadata from checkpoints order by checkpoint_id");
       expect(after.rows.slice(0, before.rows.length)).toEqual(before.rows);
@@ -83,7 +83,7 @@ describe("a thread that a stock PostgresSaver wrote in schema public", () => {
       await scene.healthy();
       await scene.runIs(runId, "finished");
       // Steps go on counting through the thread: -1 to 1 are the stock run's.
-      expect(await scene.story(runId)).toEqual([
+      await expectStory(scene, runId, [
         ["lost", "none", null],
         ["finished", "visibility_expired", 4],
       ]);
@@ -176,7 +176,7 @@ describe("a worker frozen past its lease", () => {
       await scene.runIs(runId, "finished");
       await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
       expect(await checkpointsOf(scene, stale?.["delivery_id"])).toEqual(wroteBefore);
-      expect(await scene.story(runId)).toEqual([
+      await expectStory(scene, runId, [
         ["lost", "none", null],
         ["finished", "visibility_expired", 1],
       ]);
@@ -198,7 +198,7 @@ describe("a worker frozen past its lease", () => {
       child.signal("SIGCONT");
       await scene.runIs(runId, "finished");
       await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
-      expect(await scene.story(runId)).toEqual([
+      await expectStory(scene, runId, [
         ["lease_lost", "none", null],
         ["finished", "lease_lost", 1],
       ]);
@@ -226,6 +226,7 @@ describe("a worker frozen with a checkpoint under way", () => {
   ] as const)("and thawed while another one runs stores nothing: %s", async (_name, kill) => {
     await stage.play(async (scene) => {
       const child = scene.child(kill);
+      await child.started;
       const runId = await scene.send("pause", { pauseMs: 6_000 });
       await scene.until("the freeze", async () => child.isFrozen());
       const [stale] = await scene.deliveries(runId);
@@ -241,7 +242,7 @@ describe("a worker frozen with a checkpoint under way", () => {
       await scene.runIs(runId, "finished");
       await scene.until("the message to be gone", async () => (await scene.queued()) === 0);
       expect(await checkpointsOf(scene, stale?.["delivery_id"])).toHaveLength(3);
-      expect(await scene.story(runId)).toEqual([
+      await expectStory(scene, runId, [
         ["lost", "none", null],
         ["finished", "visibility_expired", 1],
       ]);
