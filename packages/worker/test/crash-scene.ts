@@ -13,7 +13,7 @@ import { bundleForNode } from "../../../infra/dev/test/bundle.ts";
 import type { Agent } from "../src/agent.ts";
 import { readConfig } from "../src/config.ts";
 import { migrateDatabase } from "../src/migrate.ts";
-import { sendRun } from "../src/producer.ts";
+import { sendAnswer, sendRun } from "../src/producer.ts";
 import { startWorker, type Worker, type WorkerOptions } from "../src/worker.ts";
 import { crashAgents, wish } from "./crash-agents.ts";
 import type { Kill } from "./crash-kill.ts";
@@ -242,6 +242,20 @@ export async function expectStory(
     story = await scene.story(runId);
   }
   expect(story).toEqual(wanted);
+}
+
+/** Says yes to the one question that a run of `ask` waits with. */
+export async function answer(scene: CrashScene, runId: string): Promise<void> {
+  const run = await scene.row(runId);
+  // The worker wrote this list: ids and values of what the graph asked.
+  const [pending] = JSON.parse(String(run?.["interrupts"])) as readonly { readonly id: string }[];
+  await sendAnswer(scene.client, scene.queueUrl, {
+    agent: "ask",
+    threadId: scene.threadId,
+    runId,
+    interruptId: pending?.id ?? "",
+    value: "yes",
+  });
 }
 
 async function until<T>(what: string, check: () => Promise<T | undefined | false>): Promise<T> {

@@ -2,11 +2,10 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sweepLost } from "../src/delivery-sweep.ts";
-import { sendAnswer } from "../src/producer.ts";
 import { gate } from "./crash-gate.ts";
 import type { Kill } from "./crash-kill.ts";
 import { CRASH_POINTS, type CrashPointId } from "./crash-points.ts";
-import { type CrashScene, expectStory, openStage, type Stage } from "./crash-scene.ts";
+import { answer, type CrashScene, expectStory, openStage, type Stage } from "./crash-scene.ts";
 
 let stage: Stage;
 beforeAll(async () => {
@@ -265,19 +264,6 @@ async function playAnswer(scene: CrashScene, kill: Kill, at: { readonly used: bo
   ]);
   expect(await scene.charges()).toEqual(created);
   expect(await scene.row(runId)).toMatchObject({ lost_deliveries: 1 });
-}
-
-async function answer(scene: CrashScene, runId: string): Promise<void> {
-  const run = await scene.row(runId);
-  // The worker wrote this list: ids and values of what the graph asked.
-  const [pending] = JSON.parse(String(run?.["interrupts"])) as readonly { readonly id: string }[];
-  await sendAnswer(scene.client, scene.queueUrl, {
-    agent: "ask",
-    threadId: scene.threadId,
-    runId,
-    interruptId: pending?.id ?? "",
-    value: "yes",
-  });
 }
 
 function isKilledCharge(id: CrashPointId): id is Killed {
