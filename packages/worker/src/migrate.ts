@@ -11,15 +11,21 @@ const SETUP_LOCK = `hashtext('${PRODUCT.name}:checkpoint-setup')`;
 /** Idempotent, and safe from any number of callers. @returns the ids applied now */
 export async function migrateDatabase(pool: pg.Pool, checkpointSchema: string): Promise<readonly string[]> {
   const { applied } = await migrate(pool, [...toolsMigrations, ...workerMigrations]);
-  // A session lock on its own connection: setup opens its own, with DDL that commits as it goes.
-  const lock = await pool.connect();
+  // A session lock, since the setup commits as it goes; and the setup on the same connection, since a pool may have no other.
+  const client = await pool.connect();
   try {
-    await lock.query(`select pg_advisory_lock(${SETUP_LOCK})`);
-    await new PostgresSaver(pool, undefined, { schema: checkpointSchema }).setup();
+    await client.query(`select pg_advisory_lock(${SETUP_LOCK})`);
+    await new PostgresSaver(poolOf(client), undefined, { schema: checkpointSchema }).setup();
     return applied;
   } finally {
-    await lock.query(`select pg_advisory_unlock(${SETUP_LOCK})`).finally(() => lock.release());
+    await client.query(`select pg_advisory_unlock(${SETUP_LOCK})`).finally(() => client.release());
   }
+}
+
+/** One connection as a pool. PostgresSaver's setup uses connect of a pool, and query and release of a client (1.0.5). */
+function poolOf(client: pg.PoolClient): pg.Pool {
+  const borrowed = { query: client.query.bind(client), release: (): void => undefined };
+  return { connect: async () => borrowed, query: borrowed.query } as unknown as pg.Pool;
 }
 
 /** Ids of migrations that this code needs and the database does not have. */

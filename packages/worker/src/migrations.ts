@@ -7,7 +7,8 @@ const s = PRODUCT.schema;
 /*
  * runs        one logical execution a producer asked for. A terminal status here is the only proof of "finished":
  *             LangGraph's state reads empty after a rename of a node, and before the last put of a killed one.
- *             `body` is the message itself, so that a waiting run can be sent again without asking the producer.
+ *             `body` is the message itself and `queue_url` where it came from, so that a waiting run can be sent again
+ *             without asking the producer.
  * deliveries  one receive of a message, written before any work, so it survives SIGKILL and lets the next holder
  *             tell the story (obituary) and the cause.
  * answers     one human answer, written before use: the same answer again is recognised, another one refused.
@@ -27,6 +28,7 @@ export const workerMigrations: readonly Migration[] = [
         agent text not null,
         status text not null check (status in ('queued','running','interrupted','finished','failed','cancelled','rejected','parked','abandoned')),
         input_hash text not null,
+        queue_url text not null,
         body text not null,
         graph_fingerprint text,
         first_checkpoint_id text,

@@ -7,16 +7,8 @@ import type { RefusalCode } from "./errors.ts";
 import { leaseLengthMs } from "./lease-time.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
 import { type Admission, decideAdmission } from "./run.ts";
-import { park } from "./run-park.ts";
-import {
-  admitAnswer,
-  admitRun,
-  cancelRuns,
-  type DeliveryStart,
-  type RunEvidence,
-  rejectRun,
-  setWaiting,
-} from "./run-rows.ts";
+import { type ParkedRunStatus, park } from "./run-park.ts";
+import { admitAnswer, admitRun, cancelRuns, type DeliveryStart, type RunEvidence, setWaiting } from "./run-rows.ts";
 
 /** Added to a deferral, so that copies do not come back in step. */
 const DEFER_JITTER_MS = 2_000;
@@ -59,7 +51,12 @@ function admit(
   request: RunRequest | AnswerRequest,
 ): Promise<RunEvidence | undefined> {
   if (request.kind === "answer") return admitAnswer(parts.pool, start);
-  return admitRun(parts.pool, start, { agent: request.agent, inputHash: request.inputHash, body: delivery.body });
+  return admitRun(parts.pool, start, {
+    agent: request.agent,
+    inputHash: request.inputHash,
+    body: delivery.body,
+    queueUrl: parts.queue.url,
+  });
 }
 
 function decideRun(parts: WorkerParts, delivery: Delivery, request: RunRequest, evidence: RunEvidence): Admission {
@@ -143,12 +140,15 @@ async function refuse(
     messageAttributes: delivery.messageAttributes,
     traceId: delivery.root.spanContext().traceId,
   };
-  if (why.code === "FAULT_LIMIT") await park(parts.pool, parked, { parkRun: true });
-  else await park(parts.pool, parked);
-  if (why.code === "THREAD_BUSY" || why.code === "THREAD_AWAITS_ANSWER")
-    await rejectRun(parts.pool, request.runId, why.code);
+  await park(parts.pool, parked, runStatusAfter(why.code));
   const outcome = why.code === "FAULT_LIMIT" ? "parked" : "refused";
   return { outcome, code: why.code, reason: why.reason, message: { do: "delete" }, row: "written" };
+}
+
+function runStatusAfter(code: RefusalCode): ParkedRunStatus | undefined {
+  if (code === "FAULT_LIMIT") return "parked";
+  // Refused before it began, it must not keep its place on the thread.
+  return code === "THREAD_BUSY" || code === "THREAD_AWAITS_ANSWER" ? "rejected" : undefined;
 }
 
 async function take(

@@ -156,7 +156,7 @@ function keepMessage(
     messageAttributes: delivery.messageAttributes,
     traceId: delivery.root.spanContext().traceId,
   };
-  return withRun ? park(parts.pool, message, { parkRun: true }) : park(parts.pool, message);
+  return park(parts.pool, message, withRun ? "parked" : undefined);
 }
 
 interface Mark {

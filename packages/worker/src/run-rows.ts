@@ -45,8 +45,8 @@ const EVIDENCE = `
 const ADMIT_RUN = `
   with ${INSERT_DELIVERY},
   run as (
-    insert into ${s}.runs as r (run_id, thread_id, agent, status, input_hash, body)
-    values ($4, $5, $9, 'queued', $10, $11)
+    insert into ${s}.runs as r (run_id, thread_id, agent, status, input_hash, body, queue_url)
+    values ($4, $5, $9, 'queued', $10, $11, $12)
     on conflict (run_id) do update set updated_at = clock_timestamp(), waiting_since = null
     returning r.*, (xmax = 0) as is_new
   ) ${EVIDENCE}`;
@@ -89,9 +89,10 @@ const rowSchema = z.object({
 export async function admitRun(
   db: Queryable,
   start: DeliveryStart,
-  run: { readonly agent: string; readonly inputHash: string; readonly body: string },
+  run: { readonly agent: string; readonly inputHash: string; readonly body: string; readonly queueUrl: string },
 ): Promise<RunEvidence> {
-  const { rows } = await db.query(ADMIT_RUN, [...startValues(start), run.agent, run.inputHash, run.body]);
+  const values = [...startValues(start), run.agent, run.inputHash, run.body, run.queueUrl];
+  const { rows } = await db.query(ADMIT_RUN, values);
   return evidenceOf(rowSchema.parse(rows[0]));
 }
 
@@ -223,14 +224,5 @@ export async function setWaiting(
      )
      update ${s}.runs set waiting_since = coalesce(waiting_since, clock_timestamp()) where run_id = $1 and status = 'queued'`,
     [wait.runId, wait.deliveryId, wait.reason],
-  );
-}
-
-/** A run that was refused before it began must not block its thread: only a row this delivery created is closed. */
-export async function rejectRun(db: Queryable, runId: string, code: string): Promise<void> {
-  await db.query(
-    `update ${s}.runs set status = 'rejected', error_code = $2, updated_at = clock_timestamp(), ended_at = clock_timestamp()
-     where run_id = $1 and status = 'queued' and first_checkpoint_id is null`,
-    [runId, code],
   );
 }

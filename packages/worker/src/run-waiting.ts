@@ -27,13 +27,13 @@ export async function sendWaiting(parts: WaitingParts, threadId?: string): Promi
   const { rows } = await parts.db.query(
     `update ${s}.runs set resent_at = clock_timestamp() where run_id in (
        select w.run_id from ${s}.runs w
-       where w.waiting_since is not null and w.status = 'queued' and ($1::text is null or w.thread_id = $1)
+       where w.waiting_since is not null and w.status = 'queued' and w.queue_url = $2 and ($1::text is null or w.thread_id = $1)
          and (w.resent_at is null or w.resent_at < clock_timestamp() - interval '${RESEND_AFTER_SECONDS} seconds')
          and not exists (select 1 from ${s}.runs o where o.thread_id = w.thread_id and o.position < w.position
            and o.status in ('queued', 'running', 'interrupted'))
        order by w.position limit ${SEND_MAX} for update skip locked)
      returning run_id, thread_id, body`,
-    [threadId ?? null],
+    [threadId ?? null, parts.queueUrl],
   );
   const waiting = rows.map((row) =>
     z.object({ run_id: z.string(), thread_id: z.string(), body: z.string() }).parse(row),

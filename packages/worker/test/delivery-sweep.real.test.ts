@@ -14,7 +14,7 @@ async function lonely(
   row: { readonly id: string; readonly status: string; readonly fence: string | null; readonly silentSeconds: number },
 ): Promise<void> {
   await pool.query(
-    `insert into reprise.runs (run_id, thread_id, agent, status, input_hash, body) values ($1, $2, 'billing', $3, 'h', '{}')`,
+    `insert into reprise.runs (run_id, thread_id, agent, status, input_hash, body, queue_url) values ($1, $2, 'billing', $3, 'h', '{}', 'q')`,
     [`run-${row.id}`, `thread-${row.id}`, row.status],
   );
   await pool.query(

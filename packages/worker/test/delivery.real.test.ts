@@ -1,4 +1,5 @@
 // The life of a delivery on real parts: rows, settlement, and what becomes of messages nobody can run.
+import { SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { describe, expect, it } from "vitest";
 import { type AgentGraph, defineAgent } from "../src/agent.ts";
@@ -115,8 +116,6 @@ describe("a delivery", () => {
     const s = await scene();
     const dead = await s.sqs.createQueue("dead");
     const arn = `arn:aws:sqs:us-east-1:000000000000:${dead.split("/").at(-1)}`;
-    const { SetQueueAttributesCommand, ChangeMessageVisibilityCommand } = await import("@aws-sdk/client-sqs");
-    void ChangeMessageVisibilityCommand;
     await s.client.send(
       new SetQueueAttributesCommand({
         QueueUrl: s.queueUrl,
@@ -145,7 +144,7 @@ describe("a delivery", () => {
 
   it("C06: a message without a receive count runs, and its row says null, not 1", async () => {
     const s = await scene();
-    s.sqs.faults.add({ kind: "count_missing", remaining: 10 } as never);
+    s.sqs.faults.add({ kind: "count_missing", remaining: 10 });
     await s.start([steps]);
     const { runId } = await s.send({ agent: "steps", input: { log: [] } });
     await s.until("the run's end", async () => (await s.run(runId))?.["status"] === "finished");
@@ -167,8 +166,10 @@ describe("a delivery", () => {
     });
     await s.start([agent]);
     const { runId } = await s.send({ agent: "flaky", input: { log: [] } });
-    await s.until("the run's end", async () => (await s.run(runId))?.["status"] === "finished");
-    const deliveries = await s.deliveries(runId);
+    const deliveries = await s.until("the deliveries' end", async () => {
+      const rows = await s.deliveries(runId);
+      return rows.length === 2 && rows.every((row) => row["ended_at"] != null) ? rows : undefined;
+    });
     expect(deliveries.map((row) => [row["outcome"], row["cause"]])).toEqual(
       [
         ["failed_retry", "none"],
@@ -213,8 +214,11 @@ describe("a thread", () => {
     await s.send({ agent: "slow", threadId: "t", runId: "b", input: { log: [] } });
     await s.until("b to wait", async () => (await s.run("b"))?.["waiting_since"] != null);
     release();
-    await s.until("b's end", async () => (await s.run("b"))?.["status"] === "finished");
-    const causes = (await s.deliveries("b")).map((row) => [row["outcome"], row["cause"], row["receive_count"]]);
+    const ended = await s.until("b's end", async () => {
+      const rows = await s.deliveries("b");
+      return rows.length === 2 && rows.every((row) => row["ended_at"] != null) ? rows : undefined;
+    });
+    const causes = ended.map((row) => [row["outcome"], row["cause"], row["receive_count"]]);
     expect(causes).toEqual([
       ["waiting", null, 1],
       ["finished", "none", 1],

@@ -1,0 +1,93 @@
+// What a refused or parked message leaves in the traces: one span, with the code and the reason's outcome.
+import { context, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { ATTR } from "@reprise/tracing";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { defineAgent } from "../src/agent.ts";
+import { scene } from "./scene.ts";
+import { twoSteps } from "./scene-agent.ts";
+
+const exporter = new InMemorySpanExporter();
+beforeAll(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
+});
+afterAll(() => {
+  trace.disable();
+  context.disable();
+});
+beforeEach(() => exporter.reset());
+
+const roots = (): readonly ReadableSpan[] =>
+  exporter.getFinishedSpans().filter((span) => span.name.startsWith("process "));
+const agent = defineAgent({ name: "steps", graph: twoSteps() });
+const request = { schema: 1, run_id: "r", thread_id: "t", agent: "steps", input: { log: [] } };
+
+it.each([
+  ["C15: a body that is not JSON", "hello", { [ATTR.outcome]: "parked", [ATTR.outcomeCode]: "MESSAGE_NOT_JSON" }],
+  ["C15: a body of the wrong shape", "[]", { [ATTR.outcome]: "parked", [ATTR.outcomeCode]: "MESSAGE_SHAPE" }],
+  [
+    "C16: a newer schema",
+    JSON.stringify({ ...request, schema: 2 }),
+    { [ATTR.outcome]: "returned", [ATTR.outcomeCode]: "MESSAGE_NEWER_SCHEMA" },
+  ],
+  [
+    "an unknown agent",
+    JSON.stringify({ ...request, agent: "x" }),
+    { [ATTR.outcome]: "returned", [ATTR.outcomeCode]: "AGENT_UNKNOWN" },
+  ],
+  [
+    "E01: NUL in thread_id",
+    JSON.stringify({ ...request, thread_id: "a\u0000" }),
+    { [ATTR.outcome]: "parked", [ATTR.outcomeCode]: "THREAD_ID_INVALID" },
+  ],
+])("%s leaves one root span with the code", async (_name, body, attributes) => {
+  const s = await scene();
+  await s.start([agent]);
+  await s.sendBody(body);
+  await s.until("the span", async () => roots().length > 0);
+  expect(roots()).toHaveLength(1);
+  expect(roots()[0]?.attributes).toMatchObject({ ...attributes, [ATTR.receiveCount]: 1 });
+});
+
+it("C06: a missing receive count is said, and is no number", async () => {
+  const s = await scene();
+  s.sqs.faults.add({ kind: "count_missing", remaining: 1 });
+  await s.start([agent]);
+  await s.sendBody(JSON.stringify(request));
+  await s.until("the span", async () => roots().length > 0);
+  expect(roots()[0]?.attributes).toMatchObject({ [ATTR.receiveCountMissing]: true, [ATTR.outcome]: "finished" });
+  expect(roots()[0]?.attributes).not.toHaveProperty([ATTR.receiveCount]);
+});
+
+it("a finished delivery is one tree: root, checkpoint reads and writes, graph, nodes, every parent there, every span ended", async () => {
+  const s = await scene();
+  await s.start([agent]);
+  await s.sendBody(JSON.stringify(request));
+  await s.until("the span", async () => roots().length > 0);
+  const spans = exporter.getFinishedSpans();
+  const byId = new Map(spans.map((span) => [span.spanContext().spanId, span]));
+  const pathOf = (span: ReadableSpan): string => {
+    const parent = byId.get(span.parentSpanContext?.spanId ?? "");
+    return parent === undefined ? span.name.replace(/ .*/, "") : `${pathOf(parent)} > ${span.name}`;
+  };
+  const paths = spans.map(pathOf);
+  expect(paths).toEqual(
+    expect.arrayContaining([
+      "process",
+      "process > checkpoint.get",
+      "process > graph.invoke",
+      "process > graph.invoke > checkpoint.put",
+      "process > graph.invoke > node:one",
+    ]),
+  );
+  expect(paths.every((path) => path.startsWith("process"))).toBe(true);
+  expect(spans.every((span) => span.ended)).toBe(true);
+  expect(new Set(spans.map((span) => span.spanContext().traceId)).size).toBe(1);
+});
