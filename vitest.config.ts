@@ -20,6 +20,8 @@ export default defineConfig({
           include: places.map((place) => `${place}/**/*.test.ts`),
           exclude: ["**/*.real.test.ts", "**/node_modules/**"],
           testTimeout: 20_000,
+          // Vitest wants one order for each number of workers; the quick tests come first.
+          sequence: { groupOrder: 0 },
         },
       },
       {
@@ -32,6 +34,7 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: 2,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

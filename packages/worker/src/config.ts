@@ -241,8 +241,8 @@ export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SE
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Seconds kept free between the end of our own shutdown and the platform's SIGKILL. */
-const STOP_MARGIN_SECONDS = 2;
+/** Seconds beside drain and flush: letting go after the forced abort (2), obituaries on their way (1), and one to spare. */
+const STOP_MARGIN_SECONDS = 4;
 /** SQS extends a message's visibility to at most twelve hours after its receive (ChangeMessageVisibility, SQS API reference). */
 const VISIBILITY_WALL_SECONDS = 43_200;
 

@@ -20,35 +20,67 @@ export interface BurialParts {
 }
 
 /** What a burial needs of the worker. */
-export interface BurialOffice {
+export interface BurialOptions {
   readonly pool: Queryable;
   readonly ledger: Ledger;
-  readonly config: { readonly checkpointSchema: string };
-  readonly queue: { readonly name: string };
+  readonly checkpointSchema: string;
+  readonly queue: string;
   readonly wallNow: () => number;
   readonly log: Logger;
   readonly exportObituary: (lost: LostDelivery) => Promise<void>;
+  /** Obituaries on their way at a time; more are dropped, logged and counted. Default 100. */
+  readonly pendingMax?: number;
 }
 
-/** The obituary is for people: failing to write one is logged, and stops neither the run that lives nor the sweep. */
-export async function writeObituary(
-  office: BurialOffice,
-  lost: LostDeliveryRow,
-  run: BurialParts["run"],
-): Promise<void> {
-  try {
-    const obituary = await obituaryOf(lost, {
-      db: office.pool,
-      ledger: office.ledger,
-      checkpointSchema: office.config.checkpointSchema,
-      queue: office.queue.name,
-      run,
-      foundAtMs: office.wallNow(),
-    });
-    await office.exportObituary(obituary);
-  } catch (error) {
-    office.log.warn(
-      { delivery_id: lost.deliveryId, error: errorText(error) },
+/**
+ * Writes obituaries. The evidence is read before `bury` resolves, since the next execution overwrites it; the export goes on
+ * by itself, so that a collector that is slow or gone delays no run. Nothing here rejects: an obituary is for people.
+ */
+export class Burial {
+  readonly #options: BurialOptions;
+  readonly #pending = new Set<Promise<void>>();
+  #dropped = 0;
+
+  constructor(options: BurialOptions) {
+    this.#options = options;
+  }
+
+  /** Obituaries that were not sent because too many were on their way. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  async bury(lost: LostDeliveryRow, run: BurialParts["run"]): Promise<void> {
+    const { pool: db, ledger, checkpointSchema, queue, wallNow } = this.#options;
+    try {
+      const parts = { db, ledger, checkpointSchema, queue, run, foundAtMs: wallNow() };
+      this.#send(lost.deliveryId, await obituaryOf(lost, parts));
+    } catch (error) {
+      this.#failed(lost.deliveryId, error);
+    }
+  }
+
+  /** Waits for the exports on their way, for the shutdown; whoever calls it sets the limit. */
+  async settle(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+
+  #send(deliveryId: string, obituary: LostDelivery): void {
+    if (this.#pending.size >= (this.#options.pendingMax ?? 100)) {
+      this.#dropped += 1;
+      this.#failed(deliveryId, "too many obituaries are on their way");
+      return;
+    }
+    const sent = this.#options
+      .exportObituary(obituary)
+      .catch((error: unknown) => this.#failed(deliveryId, error))
+      .finally(() => this.#pending.delete(sent));
+    this.#pending.add(sent);
+  }
+
+  #failed(deliveryId: string, error: unknown): void {
+    this.#options.log.warn(
+      { delivery_id: deliveryId, error: errorText(error), obituaries_dropped: this.#dropped },
       "the obituary of a lost delivery could not be written",
     );
   }

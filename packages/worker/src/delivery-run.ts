@@ -6,7 +6,6 @@ import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
 import type { Agent } from "./agent.ts";
 import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
-import { writeObituary } from "./delivery-bury.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
 import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
@@ -111,7 +110,7 @@ async function bury(context: RunContext, lost: readonly LostDeliveryRow[]): Prom
   const run = { runId: request.runId, threadId: request.threadId, agent: agent.name };
   for (const row of lost) {
     linkTo(context.delivery.root, row);
-    await writeObituary(parts, row, run);
+    await parts.burial.bury(row, run);
   }
 }
 

@@ -3,10 +3,11 @@ import { randomUUID } from "node:crypto";
 import type { Message } from "@aws-sdk/client-sqs";
 import { type Span, SpanKind } from "@opentelemetry/api";
 import type { Ledger } from "@reprise/tools";
-import { ATTR, extractTrace, type LostDelivery, recordError, SPAN, withSpan } from "@reprise/tracing";
+import { ATTR, extractTrace, recordError, SPAN, withSpan } from "@reprise/tracing";
 import type pg from "pg";
 import type { Agent } from "./agent.ts";
 import type { Config } from "./config.ts";
+import type { Burial } from "./delivery-bury.ts";
 import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { ReceivedMessage } from "./intake.ts";
@@ -26,7 +27,7 @@ export interface WorkerParts {
   readonly ledger: Ledger;
   readonly settler: Settler;
   readonly agents: ReadonlyMap<string, Agent>;
-  readonly exportObituary: (lost: LostDelivery) => Promise<void>;
+  readonly burial: Burial;
   readonly queue: { readonly url: string; readonly name: string; readonly maxReceives: number | undefined };
   /** Host, process and start: who this worker is, in rows and spans. */
   readonly worker: string;

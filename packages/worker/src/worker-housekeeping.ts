@@ -1,7 +1,6 @@
 // What a worker does beside its deliveries: sends runs whose turn has come, and buries deliveries that nothing brings back.
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { WorkerParts } from "./delivery.ts";
-import { writeObituary } from "./delivery-bury.ts";
 import { sweepLost } from "./delivery-sweep.ts";
 import { errorText } from "./errors.ts";
 import { sendWaiting } from "./run-waiting.ts";
@@ -42,7 +41,7 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
 export async function sweepOnce(parts: WorkerParts, silentMs?: number): Promise<number> {
   const silent = silentMs ?? 2 * parts.config.visibilitySeconds * 1000 + SILENT_EXTRA_MS;
   const swept = await sweepLost(parts.pool, silent);
-  for (const { lost, run } of swept) await writeObituary(parts, lost, run);
+  for (const { lost, run } of swept) await parts.burial.bury(lost, run);
   if (swept.length > 0)
     parts.log.warn({ deliveries: swept.length }, "deliveries were lost and their messages never came back");
   return swept.length;

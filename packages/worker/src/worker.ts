@@ -7,6 +7,7 @@ import type pg from "pg";
 import { type Agent, agentsByName } from "./agent.ts";
 import type { Config } from "./config.ts";
 import { handleDelivery, type WorkerParts } from "./delivery.ts";
+import { Burial } from "./delivery-bury.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { createIntake, pause } from "./intake.ts";
 import { systemClock } from "./lease.ts";
@@ -41,6 +42,8 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
+/** Obituaries still on their way to the collector are waited for this long; the flush of the spans comes after it. */
+const OBITUARY_GRACE_MS = 1_000;
 /** After the forced abort, nodes get this long to let go before the process leaves without them. */
 const ABORT_GRACE_MS = 2_000;
 
@@ -69,13 +72,22 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const clients = { poll: newClient(), settle: newClient() };
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController() };
+  const ledger = options.ledger ?? new PostgresLedger(pool);
   const parts: WorkerParts = {
     config,
     pool,
-    ledger: options.ledger ?? new PostgresLedger(pool),
+    ledger,
     settler: createSettler({ client: clients.settle, queueUrl: config.queueUrl }),
     agents: agentsByName(options.agents),
-    exportObituary: options.exportObituary ?? (async () => {}),
+    burial: new Burial({
+      pool,
+      ledger,
+      checkpointSchema: config.checkpointSchema,
+      queue: queueName(config.queueUrl),
+      wallNow: Date.now,
+      log,
+      exportObituary: options.exportObituary ?? (async () => {}),
+    }),
     queue: {
       url: config.queueUrl,
       name: queueName(config.queueUrl),
@@ -118,6 +130,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     housekeeping.stop();
     drain.asked.abort();
     await Promise.all([intake.stop(), drained(intake, drain.forced, config.drainSeconds * 1000)]);
+    await Promise.race([parts.burial.settle(), pause(OBITUARY_GRACE_MS, undefined)]);
     clients.poll.destroy();
     clients.settle.destroy();
     if (options.pool === undefined) await pool.end();

@@ -61,7 +61,7 @@ describe("defaults", () => {
 
   test("the defaults fit before the default SIGKILL, with the margin", () => {
     const { drainSeconds, flushSeconds, stopGraceSeconds } = readConfig(REQUIRED);
-    expect(drainSeconds + flushSeconds + 2).toBeLessThanOrEqual(stopGraceSeconds);
+    expect(drainSeconds + flushSeconds + 4).toBeLessThanOrEqual(stopGraceSeconds);
   });
 
   test.each(all)("%s: an empty variable is an unset one", (name, setting) => {
@@ -198,12 +198,12 @@ describe("the shutdown budget (D02)", () => {
     expect(error.code).toBe("CONFIG_BUDGET");
     for (const setting of [SETTINGS.drainSeconds, SETTINGS.flushSeconds, SETTINGS.stopGraceSeconds])
       expect(error.message).toContain(setting.env);
-    for (const figure of ["25 s", "5 s", "10 s", "2 s margin"]) expect(error.message).toContain(figure);
+    for (const figure of ["25 s", "5 s", "10 s", "4 s margin"]) expect(error.message).toContain(figure);
   });
 
-  test("drain, flush and the margin of two seconds may fill the stop grace, and not a second more", () => {
-    expect(readConfig(budget(113, 5, 120)).drainSeconds).toBe(113);
-    expect(problem(budget(114, 5, 120)).code).toBe("CONFIG_BUDGET");
+  test("drain, flush and the margin of four seconds may fill the stop grace, and not a second more", () => {
+    expect(readConfig(budget(111, 5, 120)).drainSeconds).toBe(111);
+    expect(problem(budget(112, 5, 120)).code).toBe("CONFIG_BUDGET");
   });
 });
 

@@ -2,7 +2,7 @@
 import { acquireFence, PostgresLedger } from "@reprise/tools";
 import type { LostDelivery } from "@reprise/tracing";
 import { describe, expect, it } from "vitest";
-import { writeObituary } from "../src/delivery-bury.ts";
+import { Burial } from "../src/delivery-bury.ts";
 import { sweepLost } from "../src/delivery-sweep.ts";
 import { createLogger } from "../src/log.ts";
 import { scene } from "./scene.ts";
@@ -64,19 +64,17 @@ describe("the sweep", () => {
     const [swept] = await sweepLost(pool, SILENT_MS);
     if (swept === undefined) throw new Error("nothing was swept");
     const told: LostDelivery[] = [];
-    await writeObituary(
-      {
-        pool,
-        ledger: new PostgresLedger(pool),
-        config,
-        queue: { name: "runs" },
-        wallNow: Date.now,
-        log: createLogger("silent"),
-        exportObituary: async (lost) => void told.push(lost),
-      },
-      swept.lost,
-      swept.run,
-    );
+    const burial = new Burial({
+      pool,
+      ledger: new PostgresLedger(pool),
+      checkpointSchema: config.checkpointSchema,
+      queue: "runs",
+      wallNow: Date.now,
+      log: createLogger("silent"),
+      exportObituary: async (lost) => void told.push(lost),
+    });
+    await burial.bury(swept.lost, swept.run);
+    await burial.settle();
     expect(told).toEqual([
       expect.objectContaining({
         traceId: "a".repeat(32),
