@@ -66,6 +66,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   replaceBlock("packages/worker/README.md", "settings", settingsTable(SETTINGS));
   replaceBlock("packages/worker/README.md", "refusals", refusalsTable(REFUSALS));
   replaceBlock("ARCHITECTURE.md", "crash points", await crashTable());
+  // Minutes, so only when asked: `npm run docs -- kill`.
+  if (process.argv.includes("kill")) {
+    replaceBlock("README.md", "kill", fenced(run(["examples/dist/kill/main.js", "--runs", "200", "--seed", "1"])));
+  }
   replaceBlock("README.md", "demo", fenced(run(["examples/dist/demo/main.js"])));
   replaceBlock("README.md", "demo --naive --json", fenced(run(["examples/dist/demo/main.js", "--naive", "--json"])));
 }
