@@ -262,7 +262,12 @@ async function main() {
   const [command, ...args] = process.argv.slice(2);
   await ensure();
   if (command === undefined) return 0;
-  const env = { ...process.env, PATH: `${join(modules, ".bin")}${delimiter}${process.env.PATH ?? ""}` };
+  const env = {
+    // The AWS SDK warns that releases of 2027 will need Node 22; ours is pinned, and the warning hides what a command says.
+    AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: "true",
+    ...process.env,
+    PATH: `${join(modules, ".bin")}${delimiter}${process.env.PATH ?? ""}`,
+  };
   // "node" is the Node that was checked above, whatever PATH says. The caller's folder stays the command's folder.
   const program = command === "node" ? process.execPath : command;
   return run(program, args, { cwd: process.cwd(), env, stdio: "inherit" });

@@ -2,8 +2,8 @@
 
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { openPool } from "@reprise/dev-stack";
 import { passBarrier } from "@reprise/tools/langgraph";
-import pg from "pg";
 import { type Benchmark, singleFigure } from "./benchmark.ts";
 import { cpuUs } from "./cpu-time.ts";
 import { requireWork } from "./errors.ts";
@@ -17,7 +17,7 @@ export const toolsBarrier: Benchmark = {
   unit: "us",
   what: "passBarrier for a call whose checkpoint is durable, durability sync, PostgresSaver; CPU time",
   async run(options) {
-    const pool = new pg.Pool({ connectionString: await options.database(), max: 4 });
+    const pool = openPool(await options.database(), { max: 4 });
     pool.on("error", () => undefined);
     const saver = new PostgresSaver(pool);
     await saver.setup();

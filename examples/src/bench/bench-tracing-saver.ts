@@ -2,9 +2,9 @@
 
 import { Annotation, type BaseCheckpointSaver, END, START, StateGraph } from "@langchain/langgraph";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { openPool } from "@reprise/dev-stack";
 import { withSpan } from "@reprise/tracing";
 import { countingSerde, TracedSaver } from "@reprise/tracing/langgraph";
-import pg from "pg";
 import { type Benchmark, ratioFigure } from "./benchmark.ts";
 import { requireWork } from "./errors.ts";
 import { type Arm, pairedRounds } from "./statistics.ts";
@@ -23,7 +23,7 @@ export const tracingSaver: Benchmark = {
   what: "a run of five steps of 20 ms: TracedSaver over PostgresSaver against PostgresSaver alone",
   run: (options) =>
     withTelemetry(async () => {
-      const pool = new pg.Pool({ connectionString: await options.database(), max: 6 });
+      const pool = openPool(await options.database(), { max: 6 });
       pool.on("error", () => undefined);
       await new PostgresSaver(pool).setup();
       const traced = new TracedSaver(new PostgresSaver(pool, countingSerde()));

@@ -1,6 +1,7 @@
 // The ledger on a real server beside a bare table of rows of the same size: what the ledger benchmarks compare.
 
 import { randomBytes } from "node:crypto";
+import { openPool } from "@reprise/dev-stack";
 import {
   acquireFence,
   type ClaimDecision,
@@ -14,7 +15,7 @@ import {
   toolsMigrations,
 } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
-import pg from "pg";
+import type pg from "pg";
 import { requireWork } from "./errors.ts";
 
 const THREAD_ID = "thread_4711";
@@ -44,7 +45,7 @@ export interface SettledKey {
 
 /** `clients`: connections, all opened here, so that no round pays for one. */
 export async function openLedger(databaseUrl: string, clients: number): Promise<LedgerScene> {
-  const pool = new pg.Pool({ connectionString: databaseUrl, max: clients, min: clients });
+  const pool = openPool(databaseUrl, { max: clients, min: clients });
   pool.on("error", () => undefined);
   await migrate(pool, toolsMigrations);
   const fence = await takeThread(pool);

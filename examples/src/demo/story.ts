@@ -1,9 +1,9 @@
 // The demo's story, played on real parts: a worker is killed after the provider committed, a second one takes over.
 import { fileURLToPath } from "node:url";
 import { SQSClient } from "@aws-sdk/client-sqs";
-import { type Stack, startStack } from "@reprise/dev-stack";
+import { openPool, type Stack, startStack } from "@reprise/dev-stack";
 import { migrateDatabase, sendRun } from "@reprise/worker";
-import pg from "pg";
+import type pg from "pg";
 import { SupportError } from "../support/errors.ts";
 import { connectPayments, type PaymentsControl } from "../support/payments-client.ts";
 import { type PaymentsProcess, spawnPayments } from "../support/payments-process.ts";
@@ -42,7 +42,7 @@ export async function playStory<T>(options: StoryOptions, look: (stage: Stage) =
     opened.push(() => stack.stop());
     const provider = await spawnPayments();
     opened.push(() => provider.stop());
-    const pool = new pg.Pool({ connectionString: stack.databaseUrl, max: 3 });
+    const pool = openPool(stack.databaseUrl, { max: 3 });
     opened.push(() => pool.end());
     await migrateDatabase(pool, "public");
     const stage = stageOf(stack, pool, provider);

@@ -1,9 +1,9 @@
 // `npm run kill`: seeded runs killed at random moments; every one must end finished, charged once, with nothing lost.
 import { parseArgs } from "node:util";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { type Stack, startStack } from "@reprise/dev-stack";
+import { openPool, type Stack, startStack } from "@reprise/dev-stack";
 import { migrateDatabase } from "@reprise/worker";
-import pg from "pg";
+import type pg from "pg";
 import { SupportError } from "../support/errors.ts";
 import { connectPayments } from "../support/payments-client.ts";
 import { spawnPayments } from "../support/payments-process.ts";
@@ -53,7 +53,7 @@ async function play(chosen: Mutation): Promise<Report> {
   const startedAt = performance.now();
   const stack = await startStack({ environment: {}, visibilitySeconds: VISIBILITY_SECONDS });
   const provider = await spawnPayments();
-  const pool = new pg.Pool({ connectionString: stack.databaseUrl, max: 10 });
+  const pool = openPool(stack.databaseUrl, { max: 10 });
   const lanes: Lane[] = [];
   try {
     await migrateDatabase(pool, "public");

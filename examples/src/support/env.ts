@@ -19,12 +19,17 @@ export function readExampleEnvironment(source: NodeJS.ProcessEnv = process.env):
   return { model: source[MODEL_VARIABLE], paymentsUrl: source[PAYMENTS_VARIABLE] };
 }
 
+/** Set by the repository's own commands, so that the AWS SDK's word on next year's Node does not hide theirs. */
+const SDK_WARNING_VARIABLE = "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED";
+
 /** What a child process needs of ours to start at all; everything else it is told. */
 export function childEnvironment(source: NodeJS.ProcessEnv = process.env): Record<string, string> {
-  const kept = ["PATH", "HOME", "TMPDIR", "NODE_OPTIONS", "NODE_EXTRA_CA_CERTS"].flatMap((name) => {
-    const value = source[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
+  const kept = ["PATH", "HOME", "TMPDIR", "NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", SDK_WARNING_VARIABLE].flatMap(
+    (name) => {
+      const value = source[name];
+      return value === undefined ? [] : [[name, value] as const];
+    },
+  );
   return Object.fromEntries(kept);
 }
 

@@ -1,8 +1,8 @@
 // The scene of the in-process examples: the embedded stack, migrated, a worker of ours, and a way to wait for a run's end.
 import { SQSClient } from "@aws-sdk/client-sqs";
-import { startStack } from "@reprise/dev-stack";
+import { openPool, startStack } from "@reprise/dev-stack";
 import { type Agent, migrateDatabase, readConfig, sendRun, startWorker } from "@reprise/worker";
-import pg from "pg";
+import type pg from "pg";
 import { SupportError } from "./errors.ts";
 
 export type RunResult = { readonly status: string; readonly result: unknown };
@@ -18,7 +18,7 @@ const WAIT_MS = 30_000;
 /** Runs `play` on a stack of its own and takes it down, whatever happens. */
 export async function withScene<T>(agents: readonly Agent[], play: (scene: ExampleScene) => Promise<T>): Promise<T> {
   const stack = await startStack({ visibilitySeconds: 10 });
-  const pool = new pg.Pool({ connectionString: stack.databaseUrl, max: 2 });
+  const pool = openPool(stack.databaseUrl, { max: 2 });
   const settings = { ...stack.environment, REPRISE_LOG_LEVEL: "warn", REPRISE_WAIT_SECONDS: "1" };
   const config = readConfig(settings);
   const newClient = (): SQSClient => clientFor(settings);

@@ -7,7 +7,7 @@ export { DevStackError } from "./errors.ts";
 export type { Postgres, PostgresOptions } from "./postgres.ts";
 export { startPostgres } from "./postgres.ts";
 export type { TestDatabase } from "./postgres-database.ts";
-export { createDatabase, withDatabase, withoutPassword } from "./postgres-database.ts";
+export { createDatabase, openPool, withDatabase, withoutPassword } from "./postgres-database.ts";
 export type { Sink, SinkOptions, SinkStats } from "./sink.ts";
 export { startSink } from "./sink.ts";
 export type { SinkAttributes, SinkEvent, SinkLink, SinkSpan, SinkSpanKind, SinkValue } from "./sink-span.ts";

@@ -90,3 +90,15 @@ async function run(serverUrl: string, sql: string): Promise<void> {
     await client.end().catch(() => undefined);
   }
 }
+
+/**
+ * A pool for tests and examples, with the listeners that every pool needs: a server that stops, or a database that is dropped,
+ * ends connections that are idle or still closing, and without a listener the process with them (case E02).
+ */
+export function openPool(url: string, options: { readonly max: number; readonly min?: number }): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, ...options });
+  const ignore = (): void => undefined;
+  pool.on("error", ignore);
+  pool.on("connect", (client) => client.on("error", ignore));
+  return pool;
+}

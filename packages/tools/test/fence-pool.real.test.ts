@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { openPool } from "@reprise/dev-stack";
 import { PRODUCT } from "@reprise/tracing";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -101,7 +102,7 @@ describe("fencedPool", () => {
 
   it("leaves every client usable after losses", async () => {
     const threadId = randomUUID();
-    const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+    const pool = openPool(database.url, { max: 1 });
     const lost = saverFor(threadId, "1", {}, pool);
     const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
     for (let round = 0; round < 5; round += 1) {
@@ -136,7 +137,7 @@ describe("fencedPool", () => {
 
   it("gives the first error its say when the connection dies, and drops that client (E02)", async () => {
     const threadId = randomUUID();
-    const pool = new pg.Pool({ connectionString: database.url, max: 2 });
+    const pool = openPool(database.url, { max: 2 });
     pool.on("error", () => undefined);
     pool.on("connect", (client) => client.on("error", () => undefined));
     const fence = await take(threadId, 60_000);

@@ -4,8 +4,8 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
-import { createDatabase, type TestDatabase } from "@reprise/dev-stack";
-import pg from "pg";
+import { createDatabase, openPool, type TestDatabase } from "@reprise/dev-stack";
+import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { countingSerde, TracedSaver, traceGraph } from "../src/langgraph/index.ts";
 import { withSpan } from "../src/span.ts";
@@ -17,7 +17,7 @@ let pool: pg.Pool;
 
 beforeAll(async () => {
   database = await createDatabase(inject("databaseUrl"));
-  pool = new pg.Pool({ connectionString: database.url, max: 6 });
+  pool = openPool(database.url, { max: 6 });
   // end() resolves before the server has closed every session, and dropping the database ends the rest.
   pool.on("error", () => undefined);
   await new PostgresSaver(pool).setup();
@@ -66,7 +66,7 @@ async function sum(sql: string, id: string): Promise<number> {
 
 describe("spans", () => {
   it("F06: belong to the run that asked, though ten runs wait for a pool of one connection", async () => {
-    const narrow = new pg.Pool({ connectionString: database.url, max: 1 });
+    const narrow = openPool(database.url, { max: 1 });
     narrow.on("error", () => undefined);
     const runs = Array.from({ length: 10 }, (_, n) => `f06-${n}`);
     await Promise.all(
@@ -119,7 +119,7 @@ describe("spans", () => {
   });
 
   it("end with the error when the database is gone", async () => {
-    const gone = new pg.Pool({ connectionString: database.url, max: 1 });
+    const gone = openPool(database.url, { max: 1 });
     const saver = new TracedSaver(new PostgresSaver(gone));
     await gone.end();
     await expect(saver.getTuple(thread("gone"))).rejects.toThrow(/pool/);

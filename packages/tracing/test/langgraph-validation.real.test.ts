@@ -2,8 +2,7 @@
 
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import { validate } from "@langchain/langgraph-checkpoint-validation";
-import { createDatabase } from "@reprise/dev-stack";
-import pg from "pg";
+import { createDatabase, openPool } from "@reprise/dev-stack";
 import { describe, inject } from "vitest";
 import { countingSerde, TracedSaver } from "../src/langgraph/index.ts";
 
@@ -13,7 +12,7 @@ describe.each([true, false])("TracedSaver over PostgresSaver, uniqueVersions %s"
     checkpointerName: "@langchain/langgraph-checkpoint-postgres",
     async createCheckpointer() {
       const database = await createDatabase(inject("databaseUrl"));
-      const pool = new pg.Pool({ connectionString: database.url, max: 4 });
+      const pool = openPool(database.url, { max: 4 });
       // end() resolves before the server has closed every session, and dropping the database ends the rest.
       pool.on("error", () => undefined);
       const saver = new TracedSaver(new PostgresSaver(pool, countingSerde()), { uniqueVersions });

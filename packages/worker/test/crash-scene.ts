@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { createDatabase, type SqsServer, startSqs } from "@reprise/dev-stack";
+import { createDatabase, openPool, type SqsServer, startSqs } from "@reprise/dev-stack";
 import type { LostDelivery } from "@reprise/tracing";
-import pg from "pg";
+import type pg from "pg";
 import { expect, inject } from "vitest";
 import { startPayments } from "../../../examples/src/support/payments.ts";
 import { connectPayments, type PaymentsControl } from "../../../examples/src/support/payments-client.ts";
@@ -74,7 +74,7 @@ const VISIBILITY_SECONDS = "5";
 export async function openStage(): Promise<Stage> {
   const template = await createDatabase(inject("databaseUrl"));
   // Two: the lock of the set-up stands on one connection and the set-up on another.
-  const migrating = new pg.Pool({ connectionString: template.url, max: 2 });
+  const migrating = openPool(template.url, { max: 2 });
   await migrateDatabase(migrating, "public");
   await migrating.end();
   const [sqs, provider, bundle] = await Promise.all([
@@ -117,7 +117,7 @@ async function openScene(
   const id = randomUUID().slice(0, 8);
   const database = await createDatabase(inject("databaseUrl"), { template });
   closers.push(() => database.drop());
-  const pool = new pg.Pool({ connectionString: database.url, max: 3 });
+  const pool = openPool(database.url, { max: 3 });
   // The drop at the end may come before the last idle client was told.
   pool.on("error", () => undefined);
   closers.push(() => pool.end());

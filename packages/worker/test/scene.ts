@@ -1,13 +1,12 @@
 // The scene of the real tests: a fresh database, an SQS endpoint over HTTP, a worker in this process. Everything is taken down.
 import { randomUUID } from "node:crypto";
 import { GetQueueAttributesCommand, SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { createDatabase, type SqsServer, startSqs } from "@reprise/dev-stack";
-import pg from "pg";
+import { createDatabase, openPool, type SqsServer, startSqs } from "@reprise/dev-stack";
+import type pg from "pg";
 import { afterEach, inject } from "vitest";
 import type { Agent } from "../src/agent.ts";
 import { type Config, readConfig } from "../src/config.ts";
 import { migrateDatabase } from "../src/migrate.ts";
-import { listenTo } from "../src/pool.ts";
 import { sendRun } from "../src/producer.ts";
 import { startWorker, type Worker, type WorkerOptions } from "../src/worker.ts";
 
@@ -46,8 +45,7 @@ export async function scene(
 ): Promise<Scene> {
   const database = await createDatabase(inject("databaseUrl"));
   closers.push(() => database.drop());
-  // Dropping the database ends what is still closing, and a pool without listeners would end the test run with it.
-  const pool = listenTo(new pg.Pool({ connectionString: database.url, max: 5 }), () => undefined);
+  const pool = openPool(database.url, { max: 5 });
   closers.push(() => pool.end());
   await migrateDatabase(pool, "public");
   const sqs = await startSqs();
