@@ -1,6 +1,6 @@
 // Prints a trace as a tree with durations, a few telling attributes, and the time that no child claims. Pure.
 
-import { ATTR } from "@reprise/tracing";
+import { ATTR, uncovered } from "@reprise/tracing";
 import type { SinkSpan, SinkValue } from "./sink-span.ts";
 import type { SinkTrace } from "./sink-store.ts";
 
@@ -82,17 +82,12 @@ export function showDuration(durationMs: number): string {
 
 /** The span's time that its children leave uncovered; overlapping children count once, and only inside the span. */
 export function residualMs(span: SinkSpan, children: readonly SinkSpan[]): number {
-  const [from, to] = [BigInt(span.startTimeUnixNano), BigInt(span.endTimeUnixNano)];
-  let [covered, reached] = [0n, from];
-  for (const child of children.toSorted(byStart)) {
-    const start = BigInt(child.startTimeUnixNano);
-    const end = BigInt(child.endTimeUnixNano);
-    const [left, right] = [start > reached ? start : reached, end < to ? end : to];
-    if (right <= left) continue;
-    covered += right - left;
-    reached = right;
-  }
-  return Number(to - from - covered) / 1e6;
+  const timesOf = ({ spanId, startTimeUnixNano, endTimeUnixNano }: SinkSpan) => ({
+    id: spanId,
+    startNs: BigInt(startTimeUnixNano),
+    endNs: BigInt(endTimeUnixNano),
+  });
+  return uncovered(timesOf(span), children.map(timesOf)).reduce((sum, { durationMs }) => sum + durationMs, 0);
 }
 
 interface Branch {

@@ -17,6 +17,19 @@ export { registerLoader } from "./loader.ts";
 export { ATTR, EVENT, type SamplingReason, SPAN } from "./names.ts";
 export { type LostCheckpoint, type LostDelivery, type OpenExecution, obituarySpans } from "./obituary.ts";
 export { PRODUCT } from "./product.ts";
+// time that no child covers
+export {
+  type ConfiguredConstant,
+  constantsMatching,
+  type Interval,
+  type IntervalPosition,
+  type Residual,
+  type ResidualOptions,
+  type ResidualSpan,
+  residuals,
+  type UncoveredInterval,
+  uncovered,
+} from "./residual.ts";
 // verdicts
 export { KeepRecordingSampler } from "./sampler.ts";
 export { startTracing, type Tracing, type TracingOptions } from "./setup.ts";
