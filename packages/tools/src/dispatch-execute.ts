@@ -9,7 +9,7 @@ import { settle } from "./dispatch-settle.ts";
 import type { Settlement, WonDecision } from "./effect.ts";
 import { storeResult, toJson } from "./effect-result.ts";
 import { FenceLost, RunAborted } from "./errors.ts";
-import { createWire, type Wire, type WireEvidence } from "./fetch.ts";
+import { createWire, type Wire, type WireEvidence, type WireOptions } from "./fetch.ts";
 import { classifyFailure, type Outcome } from "./outcome.ts";
 import { ietfProfile, type ProviderProfile } from "./profiles.ts";
 import { doneReply, failedReply, replayReply, unknownReply } from "./reply.ts";
@@ -28,7 +28,7 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
     runSignals: call.runSignals,
     run: (signal) => {
       const subKeys = new Set<string>();
-      wire = createWire({ key: () => call.key, subKeys, signal, ...(profile === undefined ? {} : { profile }) });
+      wire = createWire({ key: () => call.key, subKeys, signal, ...wireOptions(call, profile) });
       return call.spec.run(call.call.parsed, contextOf(call, { signal, wire, subKeys }), call.scope);
     },
   });
@@ -39,6 +39,16 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
   if (result.kind === "threw" && isControlFlow(result.error))
     return pause(call, won, { error: result.error, evidence });
   return conclude(call, won, { result, evidence, profile });
+}
+
+// Only a keyed call may wait for its own key: under another policy the same status is a refusal, and sending again is ruled out.
+function wireOptions(
+  call: EffectCall,
+  profile: ProviderProfile | undefined,
+): Pick<WireOptions, "profile" | "inFlightWait"> {
+  if (profile === undefined) return {};
+  if (call.spec.effect !== "keyed") return { profile };
+  return { profile, inFlightWait: { clock: call.clock, untilMs: call.clock.now() + call.spec.timeoutMs } };
 }
 
 interface Concluding<Result> {

@@ -1,4 +1,5 @@
 // The tool context's fetch: puts the key where the profile says and keeps what the wire proved about each request.
+import { answersForKey, type InFlightWait, isRepeatable, pauseBefore } from "./fetch-in-flight.ts";
 import { keyUuid } from "./key.ts";
 import type { ProviderProfile } from "./profiles.ts";
 
@@ -10,7 +11,13 @@ export type WireRequest = {
 } & (
   | { readonly end: "not_sent"; readonly code: string }
   | { readonly end: "no_answer"; readonly code: string }
-  | { readonly end: "answered"; readonly status: number; readonly requestId: string | undefined }
+  | {
+      readonly end: "answered";
+      readonly status: number;
+      readonly requestId: string | undefined;
+      /** "In flight" at the time; the same key was answered since, and that answer counts. */
+      readonly overtaken?: true;
+    }
 );
 
 /** What one execution did on the wire. */
@@ -34,6 +41,8 @@ export interface WireOptions {
   readonly subKeys?: ReadonlySet<string>;
   readonly signal: AbortSignal;
   readonly profile?: ProviderProfile;
+  /** Given for keyed calls: an answer with the profile's `inFlightStatus` is then waited out under the same key. */
+  readonly inFlightWait?: InFlightWait;
   /** The real fetch. Default: the global one, looked up per request so that instrumentation is seen. */
   readonly fetch?: typeof globalThis.fetch;
   /** Requests kept. Default 100. */
@@ -66,17 +75,19 @@ export function createWire(options: WireOptions): Wire {
   const requestsMax = options.requestsMax ?? 100;
   let inFlight = 0;
   let dropped = 0;
-  const keep = (request: WireRequest): void => {
-    if (requests.length < requestsMax) requests.push(request);
-    else dropped += 1;
+  /** Returns the place it is kept at. */
+  const keep = (request: WireRequest): number => {
+    if (requests.length < requestsMax) return requests.push(request) - 1;
+    dropped += 1;
+    return -1;
   };
-  const send: typeof globalThis.fetch = async (input, init) => {
-    const { request, sent } = prepare(input, init, options);
+  const sendOnce = async ({ request, sent }: Prepared): Promise<Answered> => {
     inFlight += 1;
     try {
       const response = await (options.fetch ?? globalThis.fetch)(request);
-      keep({ ...sent, end: "answered", status: response.status, requestId: requestIdOf(response, options.profile) });
-      return response;
+      const { status } = response;
+      const place = keep({ ...sent, end: "answered", status, requestId: requestIdOf(response, options.profile) });
+      return { response, place };
     } catch (error) {
       const code = codeOf(error);
       // An abort before the call left is proven only when the signal had fired before we handed the request over.
@@ -86,12 +97,40 @@ export function createWire(options: WireOptions): Wire {
       inFlight -= 1;
     }
   };
+  const send: typeof globalThis.fetch = async (input, init) => {
+    const running: number[] = [];
+    for (;;) {
+      const prepared = prepare(input, init, options);
+      const { response, place } = await sendOnce(prepared);
+      if (answersForKey(response.status)) for (const earlier of running) overtake(requests, earlier);
+      const waitable = prepared.sent.keySent && !prepared.sent.read && isRepeatable(input, init);
+      if (!waitable || response.status !== options.profile?.inFlightStatus) return response;
+      const { inFlightWait } = options;
+      const pauseMs = inFlightWait === undefined ? undefined : pauseBefore(running.length, inFlightWait);
+      if (inFlightWait === undefined || pauseMs === undefined) return response;
+      running.push(place);
+      await response.body?.cancel();
+      await inFlightWait.clock.sleep(pauseMs, prepared.request.signal);
+      // A process that was frozen wakes up after its time: nobody expects it to send any more.
+      if (inFlightWait.clock.now() >= inFlightWait.untilMs) throw new Error(`Still in flight: ${response.status}`);
+    }
+  };
   return { fetch: send, evidence: () => ({ requests: [...requests], inFlight, dropped }) };
 }
 
 interface Prepared {
   readonly request: Request;
   readonly sent: { readonly read: boolean; readonly keySent: boolean };
+}
+
+interface Answered {
+  readonly response: Response;
+  readonly place: number;
+}
+
+function overtake(requests: WireRequest[], place: number): void {
+  const request = requests[place];
+  if (request?.end === "answered") requests[place] = { ...request, overtaken: true };
 }
 
 function prepare(input: string | URL | Request, init: RequestInit | undefined, options: WireOptions): Prepared {

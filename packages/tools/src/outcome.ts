@@ -61,10 +61,14 @@ function judgeWire(evidence: FailureEvidence): Judgement {
   // Nothing went through our fetch: the tool may have used a client of its own, so nothing is proven either way.
   if (wire.requests.length === 0) return stoppedBy === undefined ? unknown("no_evidence") : stopped;
   if (wire.inFlight > 0 || wire.dropped > 0) return stoppedBy === undefined ? unknown("no_answer") : stopped;
-  const judgements = wire.requests.filter((request) => !request.read).map((request) => judge(request, evidence));
+  const judgements = wire.requests.filter(counts).map((request) => judge(request, evidence));
   const worst = judgements.find((judgement) => judgement.outcome === "unknown");
   if (worst !== undefined) return worst.reason === "no_answer" && stoppedBy !== undefined ? stopped : worst;
   return judgements.at(-1) ?? failed("nothing_sent");
+}
+
+function counts(request: WireRequest): boolean {
+  return !request.read && !(request.end === "answered" && request.overtaken === true);
 }
 
 function judge(request: WireRequest, { policy, profile }: FailureEvidence): Judgement {
@@ -73,9 +77,9 @@ function judge(request: WireRequest, { policy, profile }: FailureEvidence): Judg
   const { status } = request;
   // The provider took it, and the tool stumbled afterwards: the effect most likely stands.
   if (status >= 200 && status < 300) return unknown("answered_then_threw");
+  if (policy === "keyed" && status === inFlightStatus(profile)) return unknown("in_flight");
   // Servers and proxies also give 408 after having passed a request on.
   if (status === 408) return unknown("request_timeout");
-  if (status === 409 && isInFlight(policy, profile)) return unknown("in_flight");
   if (status === 425) return failed("too_early");
   if (status === 429) return failed("rate_limited");
   if (status >= 400 && status < 500) return failed("refused");
@@ -83,7 +87,8 @@ function judge(request: WireRequest, { policy, profile }: FailureEvidence): Judg
   return unknown("odd_status");
 }
 
-// With a key on the wire a 409 may be our own earlier request, still running; without one it is a plain refusal.
-function isInFlight(policy: EffectPolicy, profile: ProviderProfile | undefined): boolean {
-  return policy === "keyed" && (profile === undefined || profile.inFlightStatus === 409);
+// With a key on the wire a 409 may be our own earlier request, still running, also where the provider does not say how it tells
+// so; without a key it is a plain refusal.
+function inFlightStatus(profile: ProviderProfile | undefined): number {
+  return profile?.inFlightStatus ?? 409;
 }

@@ -1,6 +1,8 @@
 // The whole path on a real server: fenced PostgresSaver, Postgres ledger, barrier. A run that dies or loses its thread mid-effect.
 
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import { PRODUCT } from "@reprise/tracing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -165,5 +167,31 @@ describe("a run that dies after the effect was recorded", () => {
       expect(replies(await next.agent.invoke(null, next.config))).toEqual([{ id: "ch_1" }]);
       expect(charged.get(key())).toBe(1);
     }
+  });
+});
+
+describe("a keyed call whose first request is still running at the provider (B11, G09)", () => {
+  it("waits and sends again under the same key, in the same execution, until the provider answers", async () => {
+    const keys: unknown[] = [];
+    const server = createServer((request, response) => {
+      keys.push(request.headers["idempotency-key"]);
+      request.resume();
+      response.writeHead(keys.length < 3 ? 409 : 200, { "request-id": `req_${keys.length}` }).end('{"id":"ch_1"}');
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const { agent, config, ledger } = await delivery(
+      chargeTool("keyed", async ({ fetch }) => {
+        const response = await fetch(`http://127.0.0.1:${port}/v1/charges`, { method: "POST", body: "amount=12" });
+        if (!response.ok) throw new Error(`answered ${response.status}`);
+        return response.json();
+      }),
+    );
+    expect(replies(await agent.invoke(input, config))).toEqual([{ id: "ch_1" }]);
+    server.close();
+    expect(keys).toEqual([key(), key(), key()]);
+    expect(await ledger.find(key())).toMatchObject({ state: "done", executions: 1, providerRequestId: "req_3" });
   });
 });

@@ -16,6 +16,7 @@ const answered = (status: number, read = false): WireRequest => ({
 });
 const notSent: WireRequest = { end: "not_sent", code: "ECONNREFUSED", read: false, keySent: false };
 const noAnswer: WireRequest = { end: "no_answer", code: "ECONNRESET", read: false, keySent: true };
+const { inFlightStatus: _unsaid, ...silent } = stripeProfile;
 const judge = (changes: Partial<FailureEvidence>) => {
   const { outcome, reason } = classifyFailure({ error: new Error("boom"), policy: "keyed", wire: wire(), ...changes });
   return `${outcome} ${reason}`;
@@ -30,6 +31,16 @@ describe("classifyFailure", () => {
     ["425: refused before any work", { wire: wire(answered(425)) }, "failed too_early"],
     ["408: it may have been passed on", { wire: wire(answered(408)) }, "unknown request_timeout"],
     ["409 with a key: our own request may be running", { wire: wire(answered(409)) }, "unknown in_flight"],
+    [
+      "409 with a key, from a provider that does not say how it tells so",
+      { wire: wire(answered(409)), profile: silent },
+      "unknown in_flight",
+    ],
+    [
+      "another status that the profile gives to a running request",
+      { wire: wire(answered(425)), profile: { ...stripeProfile, inFlightStatus: 425 } },
+      "unknown in_flight",
+    ],
     ["409 without a key: a plain refusal", { policy: "once", wire: wire(answered(409)) }, "failed refused"],
     [
       "500, not final by the profile (G09)",
