@@ -31,6 +31,11 @@ export interface TailOptions {
   readonly exportTimeoutMs?: number;
   /** A batch that is not full leaves after this. Default 1,000. */
   readonly scheduledDelayMs?: number;
+  /**
+   * When a trace turns slow, or is undecided at shutdown, each span of it that is open leaves at once as an empty child of
+   * itself: a run of hours is seen while it runs, and a process that dies has said what it was doing. Default false.
+   */
+  readonly snapshots?: boolean;
   /** Asked before the built-in rules, in order. Pure functions over an ended span. */
   readonly policies?: readonly TailPolicy[];
   readonly clock?: TailClock;
@@ -57,6 +62,7 @@ export function tailSettings(options: TailOptions): TailSettings {
     maxQueuedSpans: positive("maxQueuedSpans", options.maxQueuedSpans ?? 20_000),
     exportTimeoutMs: positive("exportTimeoutMs", options.exportTimeoutMs ?? 10_000),
     scheduledDelayMs: positive("scheduledDelayMs", options.scheduledDelayMs ?? 1_000),
+    snapshots: options.snapshots ?? false,
     policies: options.policies ?? [],
   };
 }

@@ -31,6 +31,8 @@ export interface TailStats {
   /** Traces that a cap had dropped and a later error or effect brought back, incomplete. */
   readonly broughtBack: number;
   readonly lateSpansKept: number;
+  /** Of open spans, with the option `snapshots`; counted in `spansReleased` too. */
+  readonly snapshots: number;
   readonly policyErrors: number;
   /** Gauges: undecided traces, decided traces with open spans, spans held undecided, kept spans not yet taken by the exporter. */
   readonly undecidedTraces: number;
@@ -65,6 +67,7 @@ export function newCounters(): TailCounters {
     forcedByCap: { traces: 0, buffered_spans: 0, spans_per_trace: 0 },
     broughtBack: 0,
     lateSpansKept: 0,
+    snapshots: 0,
     policyErrors: 0,
   };
 }

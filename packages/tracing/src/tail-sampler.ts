@@ -1,6 +1,6 @@
 // The in-process tail sampler: holds the spans of undecided traces, decides at the first reason, sends kept ones on. Bounded everywhere.
 
-import { type Context, context, diag, ROOT_CONTEXT } from "@opentelemetry/api";
+import { type Context, diag } from "@opentelemetry/api";
 import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
 import type { Gate } from "./gate.ts";
 import type { SamplingReason } from "./names.ts";
@@ -13,8 +13,10 @@ import {
   tailSettings,
 } from "./tail-sampler-options.ts";
 import { ReleaseQueue } from "./tail-sampler-release.ts";
+import { snapshotOf } from "./tail-sampler-snapshot.ts";
 import { type CapKind, newCounters, type TailCounters, type TailStats } from "./tail-sampler-stats.ts";
 import { dueAtMs, slowMsOf, summaryOf } from "./tail-sampler-summary.ts";
+import { DeadlineTimer } from "./tail-sampler-timer.ts";
 import { isLocalRoot, LiveTraces, type LocalTrace } from "./tail-sampler-trace.ts";
 
 /**
@@ -32,15 +34,15 @@ export class TailSamplingProcessor implements SpanProcessor {
   readonly #counters: TailCounters = newCounters();
   readonly #live = new LiveTraces();
   readonly #release: ReleaseQueue;
+  readonly #timer: DeadlineTimer;
   #buffered = 0;
   #resource: ReadableSpan["resource"] | undefined;
-  #cancelTimer: (() => void) | undefined;
-  #timerAtMs = Number.POSITIVE_INFINITY;
   #closed = false;
 
   constructor(exporter: SpanExporter, gate: Gate, options: TailOptions = {}) {
     this.#settings = tailSettings(options);
     this.#clock = options.clock ?? systemClock();
+    this.#timer = new DeadlineTimer(this.#clock, () => this.#guarded(() => this.#due()));
     const { maxQueuedSpans, exportTimeoutMs, scheduledDelayMs } = this.#settings;
     const counters = this.#counters;
     this.#release = new ReleaseQueue({ exporter, gate, counters, maxQueuedSpans, exportTimeoutMs, scheduledDelayMs });
@@ -63,13 +65,14 @@ export class TailSamplingProcessor implements SpanProcessor {
   async shutdown(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    this.#cancelTimer?.();
+    this.#timer.cancel();
+    // First these: what is decided below joins them.
+    for (const trace of this.#live.decided) this.#counters.spansDropped.open_at_shutdown += trace.open;
     for (const trace of [...this.#live.undecided]) {
       this.#counters.spansDropped.open_at_shutdown += trace.open;
       const complete = trace.rootEndedAtMs !== undefined || summaryOf(trace, this.#settings).poll;
       this.#decide(trace, complete ? endVerdict(summaryOf(trace, this.#settings)) : { keep: true, reason: "shutdown" });
     }
-    for (const trace of this.#live.decided) this.#counters.spansDropped.open_at_shutdown += trace.open;
     await this.#release.shutdown();
   }
 
@@ -118,7 +121,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#live.add(trace);
     this.#live.own(root, trace);
     if (this.#live.undecided.size > this.#settings.maxTraces) this.#forceOldest("traces");
-    this.#arm(startedAtMs + slowMsOf(trace, this.#settings));
+    this.#timer.arm(startedAtMs + slowMsOf(trace, this.#settings));
     return trace;
   }
 
@@ -149,7 +152,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#judgeEnded(span, trace, isRoot);
     if (trace.rootEndedAtMs === undefined) return;
     if (trace.open > 0) {
-      if (isRoot) this.#arm(trace.rootEndedAtMs + this.#settings.graceMs);
+      if (isRoot) this.#timer.arm(trace.rootEndedAtMs + this.#settings.graceMs);
       return;
     }
     if (trace.verdict === undefined) this.#decide(trace, endVerdict(summaryOf(trace, this.#settings)));
@@ -215,8 +218,11 @@ export class TailSamplingProcessor implements SpanProcessor {
     if (verdict.keep) {
       this.#counters.kept[verdict.reason] += 1;
       for (const span of held) {
-        if (!span.ended) continue;
-        this.#release.release(span, span === trace.root ? verdict.reason : undefined);
+        if (span.ended) this.#release.release(span, span === trace.root ? verdict.reason : undefined);
+        else if (this.#settings.snapshots && (verdict.reason === "slow" || verdict.reason === "shutdown")) {
+          this.#counters.snapshots += 1;
+          this.#release.release(snapshotOf(span), undefined);
+        }
       }
       return;
     }
@@ -244,21 +250,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     }
   }
 
-  /** One timer for the earliest deadline of all, unref'd by the clock. */
-  #arm(atMs: number): void {
-    if (atMs >= this.#timerAtMs) return;
-    this.#cancelTimer?.();
-    this.#timerAtMs = atMs;
-    // A timer armed in a run would run in, and keep alive, that run's context.
-    context.with(ROOT_CONTEXT, () => {
-      this.#cancelTimer = this.#clock.after(Math.max(atMs - this.#clock.now(), 0), () =>
-        this.#guarded(() => this.#due()),
-      );
-    });
-  }
-
   #due(): void {
-    this.#timerAtMs = Number.POSITIVE_INFINITY;
     const now = this.#clock.now();
     let next = Number.POSITIVE_INFINITY;
     for (const trace of [...this.#live.undecided]) {
@@ -274,7 +266,7 @@ export class TailSamplingProcessor implements SpanProcessor {
       else this.#live.remove(trace);
     }
     // At most twenty looks a second, however many deadlines there are.
-    if (next !== Number.POSITIVE_INFINITY) this.#arm(Math.max(next, now + 50));
+    if (next !== Number.POSITIVE_INFINITY) this.#timer.arm(Math.max(next, now + 50));
   }
 
   #decideDue(trace: LocalTrace): void {

@@ -132,6 +132,23 @@ describe("what is kept", () => {
     expect(expected.length).toBeLessThan(160);
   });
 
+  it("T11: a second attempt in another process and a trace of its own, linked to the first, has the same outcome", async () => {
+    const [first, second] = [harness({ share: 0.3 }), harness({ share: 0.3 })];
+    for (let run = 0; run < 400; run++) {
+      const attempt = first.start(`run ${run}`, undefined, { attributes: { [ATTR.runId]: `run_${run}` } });
+      first.end(attempt);
+      // The second process learns the run from the message's body, after its root has started.
+      const again = second.start(`run ${run}`, undefined, { links: [{ context: attempt.spanContext() }] });
+      again.setAttribute(ATTR.runId, `run_${run}`);
+      second.end(again);
+      expect(again.spanContext().traceId).not.toBe(attempt.spanContext().traceId);
+    }
+    const kept = await first.exported();
+    expect(await second.exported()).toEqual(kept);
+    expect(kept.length).toBeGreaterThan(80);
+    expect(kept.length).toBeLessThan(160);
+  });
+
   it("takes no empty poll for a slow trace, nor gives it the share", async () => {
     const h = harness({ share: 1, slowMs: 5_000 });
     for (const [name, attributes] of [
@@ -159,6 +176,80 @@ describe("what is kept", () => {
     for (const name of ["boom", "mine", "other"]) h.end(h.start(name));
     expect(await h.exported()).toEqual(["boom", "mine"]);
     expect(h.tail.stats().policyErrors).toBe(1);
+  });
+});
+
+describe("long runs", () => {
+  it("T04: retries that outlive the threshold lose nothing: the trace streams out and is kept once", async () => {
+    const h = harness({ slowMs: 60_000 });
+    const root = h.start("root");
+    for (const [name, waitMs] of [
+      ["POST 1", 20_000],
+      ["POST 2", 75_000],
+    ] as const) {
+      h.end(h.start(name, root));
+      h.clock.advance(waitMs);
+    }
+    expect(await h.exported()).toEqual(["POST 1", "POST 2"]);
+    h.fail(h.start("POST 3", root));
+    h.end(root);
+    expect(await h.exported()).toEqual(["POST 1", "POST 2", "POST 3", "root"]);
+    expect(reasonsOf(h.exporter)).toEqual({ root: "slow" });
+    expect(h.tail.stats().kept).toMatchObject({ slow: 1, error: 0 });
+  });
+
+  const longRun = (snapshots: boolean): { readonly h: Harness; readonly root: Span; readonly tool: Span } => {
+    const h = harness({ slowMs: 30_000, ...(snapshots ? { snapshots } : {}) });
+    const root = h.start("process q", undefined, { kind: SpanKind.CONSUMER, attributes: { [ATTR.runId]: "run_1" } });
+    h.end(h.start("checkpoint.get", root));
+    const secret = { "tool.args": '{"password":"p4ss"}' };
+    const tool = h.start("tool:crawl", root, { attributes: secret, links: [{ context: root.spanContext() }] });
+    h.clock.advance(30_000);
+    return { h, root, tool };
+  };
+
+  it("T14: shows a run of two hours when it turns slow, and again when it ends, under different ids", async () => {
+    const { h, root, tool } = longRun(true);
+    expect(await h.exported()).toEqual(["pending process q", "checkpoint.get", "pending tool:crawl"]);
+    const [pendingRoot, , pendingTool] = h.exporter.spans;
+    expect(pendingRoot?.parentSpanContext?.spanId).toBe(root.spanContext().spanId);
+    expect(pendingTool?.parentSpanContext?.spanId).toBe(tool.spanContext().spanId);
+    expect(pendingRoot).toMatchObject({ duration: [0, 0], kind: SpanKind.INTERNAL });
+    expect(pendingRoot?.attributes).toEqual({ [ATTR.runId]: "run_1", "sampling.pending": true });
+    expect(pendingTool).toMatchObject({ links: [], attributes: { "tool.args": '{"password":"[redacted]"}' } });
+
+    h.clock.advance(2 * 3_600_000);
+    h.end(tool);
+    h.end(root);
+    expect((await h.exported()).slice(3)).toEqual(["tool:crawl", "process q"]);
+    const ids = h.exporter.spans.map((span) => span.spanContext().spanId);
+    expect(new Set(ids).size).toBe(5);
+    expect(ids.slice(3)).toEqual([tool.spanContext().spanId, root.spanContext().spanId]);
+    expect(reasonsOf(h.exporter)).toEqual({ "process q": "slow" });
+    expect(h.tail.stats()).toMatchObject({ snapshots: 2, spansReleased: 5, undecidedTraces: 0, decidedTraces: 0 });
+  });
+
+  it("takes snapshots only when asked, only when slow, and none of a slow trace that has ended", async () => {
+    const { h } = longRun(false);
+    expect(await h.exported()).toEqual(["checkpoint.get"]);
+    const asked = harness({ slowMs: 30_000, snapshots: true });
+    const root = asked.start("root");
+    asked.fail(asked.start("failed", root));
+    asked.end(root);
+    const slow = asked.start("slow");
+    asked.clock.advance(29_999);
+    asked.end(slow);
+    expect(await asked.exported()).toEqual(["failed", "root"]);
+    expect(asked.tail.stats().snapshots).toBe(0);
+  });
+
+  it("a superseded root's snapshot stays the child of the id that its obituary has", async () => {
+    const h = harness({ slowMs: 1_000, snapshots: true });
+    const root = h.start("process q", undefined, { attributes: { [ATTR.superseded]: true } });
+    h.clock.advance(1_000);
+    await h.exported();
+    expect(h.exporter.spans[0]?.parentSpanContext?.spanId).toBe(root.spanContext().spanId);
+    expect(h.exporter.spans).toHaveLength(1);
   });
 });
 
@@ -218,6 +309,26 @@ describe("local roots and late spans", () => {
     h.clock.advance(1_000);
     h.fail(child);
     expect(await h.exported()).toEqual(["root", "child"]);
+  });
+
+  it("T06: holds nothing of a finished trace: at once without open children, past the grace with them", async () => {
+    const h = harness({ graceMs: 5_000 });
+    const children: Span[] = [];
+    for (let n = 0; n < 1_000; n++) {
+      const root = h.start("root");
+      const child = h.start("child", root);
+      if (n % 2 === 0) h.end(child);
+      else children.push(child);
+      h.end(root);
+      h.clock.advance(1);
+    }
+    expect(h.tail.stats()).toMatchObject({ undecidedTraces: 500, bufferedSpans: 1_000 });
+    // Deadlines are looked at in steps of 50 ms.
+    h.clock.advance(5_050);
+    expect(h.tail.stats()).toMatchObject({ undecidedTraces: 0, decidedTraces: 0, bufferedSpans: 0 });
+    for (const child of children) h.end(child);
+    expect(await h.exported()).toEqual([]);
+    expect(h.tail.stats().spansDropped).toMatchObject({ sampled_out: 1_500, late: 500 });
   });
 
   it("T10: a late span follows the verdict on its trace", async () => {
@@ -370,6 +481,16 @@ describe("flush and shutdown", () => {
     h.end(poll);
     for (const root of roots) h.end(root);
     expect(h.tail.stats()).toMatchObject({ kept: { shutdown: 3 }, spansDropped: { after_shutdown: 4 } });
+  });
+
+  it("T09: says at shutdown what was open, when snapshots are on", async () => {
+    const h = harness({ snapshots: true });
+    for (const n of [1, 2, 3]) h.end(h.start(`step ${n}`, h.start(`root ${n}`)));
+    await h.tail.shutdown();
+    expect(h.exporter.spans.map((span) => span.name)).toEqual(
+      [1, 2, 3].flatMap((n) => [`pending root ${n}`, `step ${n}`]),
+    );
+    expect(h.tail.stats()).toMatchObject({ snapshots: 3, spansDropped: { open_at_shutdown: 3 } });
   });
 
   it("exportNow passes the gate and not the sampler, and rejects when nothing arrived", async () => {
