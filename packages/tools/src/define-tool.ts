@@ -3,7 +3,7 @@ import { ToolMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { StructuredTool, ToolInputParsingException, type ToolRunnableConfig } from "@langchain/core/tools";
 import { isCommand } from "@langchain/langgraph";
-import { ATTR, SPAN, withSpan } from "@reprise/tracing";
+import { ATTR, type Gate, SPAN, withSpan } from "@reprise/tracing";
 import type { z } from "zod";
 import { statusSchema, statusSpec } from "./define-tool-status.ts";
 import { dispatch } from "./dispatch.ts";
@@ -13,6 +13,7 @@ import type { EffectPolicy } from "./effect.ts";
 import { toJson } from "./effect-result.ts";
 import { ToolsError } from "./errors.ts";
 import { noCallId } from "./langgraph/barrier.ts";
+import { effectScope } from "./langgraph/scope.ts";
 import type { ProviderProfile } from "./profiles.ts";
 import { doneReply, failedReply, statusToolName } from "./reply.ts";
 
@@ -128,7 +129,7 @@ export class EffectTool extends StructuredTool {
       return await super.call(...args);
     } catch (error) {
       if (!(error instanceof ToolInputParsingException) || call?.id === undefined) throw error;
-      return this.#refuseArgs(call.id, call.args, error);
+      return this.#refuseArgs({ id: call.id, args: call.args }, error, gateOf(args[1]));
     }
   }
 
@@ -142,10 +143,11 @@ export class EffectTool extends StructuredTool {
     return doneReply({ toolCallId: id, tool: this.name }, toJson(value));
   }
 
-  #refuseArgs(id: string, args: unknown, error: Error): Promise<ToolMessage> {
+  #refuseArgs(call: { id: string; args: unknown }, error: Error, gate: Gate | undefined): Promise<ToolMessage> {
+    const { id, args } = call;
     const attributes = { [ATTR.toolName]: this.name, [ATTR.toolCallId]: id, [ATTR.toolPolicy]: this.#spec.effect };
     return withSpan(SPAN.tool(this.name), { attributes }, (span) => {
-      const say = toolSpan(span);
+      const say = toolSpan(span, gate);
       say.args(args);
       say.ended({ outcome: "failed", reason: "invalid_arguments", error });
       return failedReply({ toolCallId: id, tool: this.name }, error.message);
@@ -165,4 +167,10 @@ function toolCallOf(config: unknown): CallInConfig | undefined {
   if (toolCall === undefined) return undefined;
   const id = toolCall.id === "" ? undefined : toolCall.id;
   return { id, args: toolCall.args };
+}
+
+function gateOf(config: unknown): Gate | undefined {
+  if (typeof config !== "object" || config === null || !("configurable" in config)) return undefined;
+  const { configurable } = config as ToolRunnableConfig;
+  return configurable === undefined ? undefined : effectScope({ configurable })?.gate;
 }

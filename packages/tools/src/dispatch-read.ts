@@ -6,7 +6,7 @@ import type { DispatchRequest } from "./dispatch.ts";
 import type { BodyResult } from "./dispatch-body.ts";
 import { runBody } from "./dispatch-body.ts";
 import { toolContext } from "./dispatch-call.ts";
-import { toolSpan } from "./dispatch-span.ts";
+import { type ToolSpan, toolSpan } from "./dispatch-span.ts";
 import { storeResult } from "./effect-result.ts";
 import { RunAborted } from "./errors.ts";
 import { createWire, type Wire } from "./fetch.ts";
@@ -18,7 +18,7 @@ import { failedReply } from "./reply.ts";
 /** Resolves to the tool's own value, as LangChain would have it, or to the reply for a failure. */
 export async function dispatchRead(request: DispatchRequest, span: Span): Promise<unknown> {
   const { spec, call, config } = request;
-  const say = toolSpan(span);
+  const say = toolSpan(span, effectScope(config)?.gate);
   const threadId = threadOf(request);
   const key = (): string => deriveKey(threadId ?? "", call.id ?? "");
   const lazyKey = (): string | undefined => (threadId === undefined || call.id === undefined ? undefined : key());
@@ -47,17 +47,17 @@ export async function dispatchRead(request: DispatchRequest, span: Span): Promis
     say.done({ replayed: false, ...(stored.kind === "value" ? { json: stored.json } : {}) });
     return end.value;
   }
-  return failed(request, end, span);
+  return failed(request, end, say);
 }
 
-function failed(request: DispatchRequest, end: Exclude<BodyResult, { kind: "returned" }>, span: Span): unknown {
+function failed(request: DispatchRequest, end: Exclude<BodyResult, { kind: "returned" }>, say: ToolSpan): unknown {
   const { spec, call } = request;
   const error = end.kind === "threw" ? end.error : new Error(`The tool did not end within ${spec.timeoutMs} ms.`);
   if (isControlFlow(error)) throw error;
   if (end.stoppedBy === "run") throw new RunAborted(threadOf(request) ?? "", spec.name, { cause: error });
   const none = { requests: [], inFlight: 0, dropped: 0 };
   const outcome = classifyFailure({ error, policy: "none", wire: none });
-  toolSpan(span).ended({ outcome: "failed", reason: outcome.reason, error });
+  say.ended({ outcome: "failed", reason: outcome.reason, error });
   // Without a call there is nothing to reply to: a direct `tool.invoke(args)` gets the error itself.
   if (call.id === undefined) throw error;
   return failedReply({ toolCallId: call.id, tool: spec.name }, outcome.detail);

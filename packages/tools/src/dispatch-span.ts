@@ -1,9 +1,9 @@
 // What a tool's span says: arguments and result through the gate, the decision, the outcome. Never the key: it is recomputable.
-import type { Span } from "@opentelemetry/api";
-import { ATTR, createGate, definedAttributes, recordError } from "@reprise/tracing";
+import { type Span, SpanStatusCode } from "@opentelemetry/api";
+import { ATTR, createGate, definedAttributes, type Gate } from "@reprise/tracing";
 import type { WireEvidence } from "./fetch.ts";
 
-const gate = createGate();
+const defaultGate = createGate();
 
 export interface ToolSpan {
   args(args: unknown): void;
@@ -16,7 +16,8 @@ export interface ToolSpan {
   callRef(source: string): void;
 }
 
-export function toolSpan(span: Span): ToolSpan {
+/** The gate is the run's own, from its scope: what it holds back never gets onto a span that somebody else exports. */
+export function toolSpan(span: Span, gate: Gate = defaultGate): ToolSpan {
   const set = (attributes: Parameters<typeof definedAttributes>[0]): void => {
     span.setAttributes(definedAttributes(attributes));
   };
@@ -44,7 +45,14 @@ export function toolSpan(span: Span): ToolSpan {
       set({ [ATTR.toolOutcome]: outcome, [ATTR.toolErrorCode]: reason });
       if (error === undefined) return;
       set({ [ATTR.toolAttemptFailed]: true });
-      recordError(span, error);
+      recordGated(span, gate.error(error));
     },
   };
+}
+
+// `recordError` of @reprise/tracing knows no gate but its own, and an error's message may repeat what the model wrote.
+function recordGated(span: Span, cleaned: ReturnType<Gate["error"]>): void {
+  span.setAttribute(ATTR.errorType, cleaned.name);
+  span.recordException(cleaned);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: cleaned.message });
 }

@@ -69,13 +69,13 @@ export async function dispatch(
     [ATTR.nodeAttempt]: full.nodeAttempt,
   };
   return withSpan(SPAN.tool(spec.name), { attributes }, (span) => {
-    toolSpan(span).args(call.args);
+    toolSpan(span, effectScope(config)?.gate).args(call.args);
     return spec.effect === "none" ? dispatchRead(full, span) : dispatchEffect(full, spec.effect, span);
   });
 }
 
 async function dispatchEffect(request: DispatchRequest, policy: RecordedPolicy, span: Span): Promise<ToolMessage> {
-  const effectCall = await admit(request, toolSpan(span));
+  const effectCall = await admit(request, toolSpan(span, effectScope(request.config)?.gate));
   const { evidence, say, scope, replyTo } = effectCall;
   if (evidence.cut) {
     say.ended({ outcome: "failed", reason: "call_cut" });

@@ -8,13 +8,14 @@ import {
   type ReadableSpan,
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
-import { ATTR } from "@reprise/tracing";
+import { ATTR, createGate } from "@reprise/tracing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool } from "../src/define-tool.ts";
 import type { ToolContext } from "../src/dispatch-call.ts";
 import { MemoryLedger } from "../src/effect-memory.ts";
 import { deriveKey, keyUuid } from "../src/key.ts";
+import type { EffectScope } from "../src/langgraph/scope.ts";
 import { stripeProfile } from "../src/profiles.ts";
 import { buildAgent, configOf, input, scopeOf, type Turn } from "./agent.ts";
 
@@ -37,18 +38,20 @@ async function spansOf(
   run: (context: ToolContext) => Promise<unknown>,
   turns: readonly Turn[],
   ledger = new MemoryLedger(),
+  changes: Partial<EffectScope> & { readonly effect?: "keyed" | "none" } = {},
 ): Promise<readonly ReadableSpan[]> {
+  const { effect = "keyed", ...scope } = changes;
   const tool = defineTool({
     name: "charge",
     description: "Charges.",
     schema: z.object({ amount: z.number(), password: z.string() }),
-    effect: "keyed",
+    effect,
     profile: stripeProfile,
     effectRef: (value) => (value as { id: string }).id,
     run: (_, given) => run(given),
   });
   await buildAgent({ tools: [tool], turns })
-    .invoke(input, configOf(scopeOf(ledger)))
+    .invoke(input, configOf(scopeOf(ledger, scope)))
     .catch(() => undefined);
   return exporter.getFinishedSpans().filter((span) => span.name === "tool:charge");
 }
@@ -135,4 +138,21 @@ describe("the span of a tool call", () => {
     expect(spans.map((span) => span.attributes[ATTR.toolCallId])).toEqual(["m0#0", "m1#0"]);
     expect(spans.map((span) => span.attributes[ATTR.toolCallRefSource])).toEqual(["weak", "repeated"]);
   });
+
+  it.each(["keyed", "none"] as const)(
+    "carries no content under a gate that lets none through (effect %s)",
+    async (effect) => {
+      const gate = createGate({ content: "none" });
+      const said = async (run: () => Promise<unknown>, args?: Record<string, unknown>): Promise<string> => {
+        exporter.reset();
+        const [span] = await spansOf(run, [turn("toolu_abc1", args)], new MemoryLedger(), { gate, effect });
+        return JSON.stringify([span?.attributes, span?.events, span?.status]);
+      };
+      const done = await said(async () => ({ id: "ch_1", memo: "rent of Ada" }), { amount: 12, password: "visible" });
+      expect(done).toContain(ATTR.toolResultBytes);
+      expect(done).not.toMatch(/rent of Ada|visible/);
+      expect(await said(() => Promise.reject(new Error("no card of Ada")))).not.toContain("of Ada");
+      expect(await said(async () => 1, { amount: "twelve of Ada" })).not.toContain("of Ada");
+    },
+  );
 });

@@ -1,5 +1,5 @@
 // The effect scope: what a run lends its tools (ledger, evidence, fence, stop signal), carried in LangGraph's configurable.
-import { PRODUCT } from "@reprise/tracing";
+import { type Gate, PRODUCT } from "@reprise/tracing";
 import type { Fence, Ledger } from "../effect.ts";
 
 export interface EffectScope {
@@ -19,6 +19,8 @@ export interface EffectScope {
   readonly isLeaseLive?: () => boolean;
   /** How long a call waits for its checkpoint to be durable. Default 1,000 ms. */
   readonly barrierWaitMs?: number;
+  /** What of arguments and results reaches the spans. Default `createGate()`; with `content: "none"` sizes only. */
+  readonly gate?: Gate;
 }
 
 // LangGraph copies scalars of the configurable into checkpoint metadata; an object stays out of it.
