@@ -1,14 +1,19 @@
 // What a tool's span says: arguments and result through the gate, the decision, the outcome. Never the key: it is recomputable.
 import { type Span, SpanStatusCode } from "@opentelemetry/api";
 import { ATTR, createGate, definedAttributes, type Gate } from "@reprise/tracing";
+import type { Echo } from "./effect.ts";
 import type { WireEvidence } from "./fetch.ts";
 
+// Not `tool.echo_of`: the sampler keeps every trace with an echo, and an equal call after a success is mostly a second wish.
+const REPEAT_AFTER_SUCCESS = "tool.repeat_after_success";
 const defaultGate = createGate();
 
 export interface ToolSpan {
   args(args: unknown): void;
   /** How the ledger decided, and how often the key has been seen. */
   decided(decision: string, seen?: number): void;
+  /** An earlier call that this one repeats. */
+  echo(echo: Echo): void;
   wire(evidence: WireEvidence, keyExpected: boolean): void;
   done(end: { readonly json?: string; readonly effectRef?: string; readonly replayed: boolean }): void;
   /** The body, or what stood before it, did not end well. An error that was thrown is recorded, cleaned. */
@@ -28,6 +33,8 @@ export function toolSpan(span: Span, gate: Gate = defaultGate): ToolSpan {
     },
     callRef: (source) => set({ [ATTR.toolCallRefSource]: source }),
     decided: (decision, seen) => set({ [ATTR.toolDecision]: decision, [ATTR.toolEffectSeen]: seen }),
+    echo: ({ toolCallId, after }) =>
+      set({ [after === "unknown" ? ATTR.toolEchoOf : REPEAT_AFTER_SUCCESS]: toolCallId }),
     wire(evidence, keyExpected) {
       const made = evidence.requests.length + evidence.dropped + evidence.inFlight;
       const writes = evidence.requests.filter((request) => !request.read && request.end !== "not_sent");

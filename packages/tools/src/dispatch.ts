@@ -6,6 +6,7 @@ import { ATTR, SPAN, withSpan } from "@reprise/tracing";
 import { type Clock, systemClock } from "./dispatch-body.ts";
 import type { ToolSpec } from "./dispatch-call.ts";
 import { claimOrWait, type FinalDecision } from "./dispatch-claim.ts";
+import { besideEcho } from "./dispatch-echo.ts";
 import { executeClaim } from "./dispatch-execute.ts";
 import { dispatchRead } from "./dispatch-read.ts";
 import { reconcileClaim } from "./dispatch-reconcile.ts";
@@ -90,6 +91,8 @@ async function dispatchEffect(request: DispatchRequest, policy: RecordedPolicy, 
   const options = { clock: request.clock, waitMaxMs, pollMs: POLL_MS, check };
   const decision = await claimOrWait(scope.ledger, claim, options);
   say.decided(decision.kind, "seen" in decision ? decision.seen : undefined);
+  // Only a key that nobody has seen before can be a call that repeats another.
+  if (decision.kind === "execute") return besideEcho(effectCall, claim, async () => follow(effectCall, decision));
   return follow(effectCall, decision);
 }
 

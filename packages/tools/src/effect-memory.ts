@@ -1,6 +1,8 @@
 // The effect ledger in memory: for tests and single-process use. Same meaning as Postgres, gone with the process.
 import type {
   ClaimDecision,
+  Echo,
+  EchoQuery,
   EffectClaim,
   EffectRow,
   Fence,
@@ -98,6 +100,17 @@ export class MemoryLedger implements Ledger {
     return row;
   }
 
+  async findEcho(query: EchoQuery): Promise<Echo | undefined> {
+    let found: { readonly row: ClaimedRow; readonly after: Echo["after"] } | undefined;
+    // Entries stand in the order of their first claims, so a later one of the same kind is the newer.
+    for (const { row } of this.#entries.values()) {
+      if (row.argsFingerprint !== query.argsFingerprint || !isEarlierOf(row, query)) continue;
+      if (row.state === "unknown" || (row.state === "done" && found?.after !== "unknown"))
+        found = { row, after: row.state };
+    }
+    return found && { toolCallId: found.row.owner.toolCallId, after: found.after };
+  }
+
   async openExecutions(deliveryId: string): Promise<readonly OpenExecution[]> {
     const open: OpenExecution[] = [];
     for (const { row, executions } of this.#entries.values()) {
@@ -178,6 +191,17 @@ export class MemoryLedger implements Ledger {
       `All ${this.#rowsMax} rows of the memory ledger are open or unknown. Raise rowsMax, or use PostgresLedger.`,
     );
   }
+}
+
+function isEarlierOf({ key, owner }: ClaimedRow, query: EchoQuery): boolean {
+  const { threadId, tool, assistantMessageId } = query.owner;
+  if (owner.threadId !== threadId || owner.tool !== tool || key === query.key) return false;
+  // Equal calls of one message are asked for together: none is the answer to another's outcome.
+  return (
+    assistantMessageId === undefined ||
+    owner.assistantMessageId === undefined ||
+    owner.assistantMessageId !== assistantMessageId
+  );
 }
 
 function settledFields(settlement: Settlement): Partial<ClaimedRow> {

@@ -1,6 +1,8 @@
 // The effect ledger in Postgres: one statement a claim, one a settlement, all times on the server's clock.
 import type {
   ClaimDecision,
+  Echo,
+  EchoQuery,
   EffectClaim,
   EffectRow,
   EffectState,
@@ -13,7 +15,7 @@ import type {
   StoredResult,
 } from "./effect.ts";
 import { decisionOf } from "./effect-decide.ts";
-import { CLAIM_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, RELEASE_SQL, SETTLE_SQL } from "./effect-sql.ts";
+import { CLAIM_SQL, FIND_ECHO_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, RELEASE_SQL, SETTLE_SQL } from "./effect-sql.ts";
 import type { Queryable } from "./fence.ts";
 
 interface RawRow {
@@ -48,6 +50,11 @@ interface RawClaim extends RawRow {
   readonly stale: boolean;
   readonly differs: "owner" | "arguments" | null;
   readonly lease_left_ms: number;
+}
+
+interface RawEcho {
+  readonly tool_call_id: string;
+  readonly state: Echo["after"];
 }
 
 interface RawOpenExecution {
@@ -93,6 +100,12 @@ export class PostgresLedger implements Ledger {
   async find(key: string): Promise<EffectRow | undefined> {
     const raw = await first<RawRow>(this.#db, FIND_SQL, [key]);
     return raw === undefined ? undefined : rowOf(raw);
+  }
+
+  async findEcho({ key, owner, argsFingerprint }: EchoQuery): Promise<Echo | undefined> {
+    const values = [owner.threadId, clean(owner.tool), argsFingerprint, key, clean(owner.assistantMessageId)];
+    const raw = await first<RawEcho>(this.#db, FIND_ECHO_SQL, values);
+    return raw && { toolCallId: raw.tool_call_id, after: raw.state };
   }
 
   async openExecutions(deliveryId: string): Promise<readonly OpenExecution[]> {

@@ -131,6 +131,21 @@ export interface OpenExecution {
   readonly nodeAttempt: number;
 }
 
+/** Which earlier call a fresh one repeats. */
+export interface EchoQuery {
+  /** The fresh call's own key: never an echo of itself. */
+  readonly key: string;
+  readonly owner: EffectOwner;
+  readonly argsFingerprint: string;
+}
+
+/** An earlier call of the same tool with the same arguments on the same thread, from another message of the model. */
+export interface Echo {
+  readonly toolCallId: string;
+  /** After `unknown` the model most likely asks for the same thing again; after `done` it may well be a second wish (A16). */
+  readonly after: "unknown" | "done";
+}
+
 /**
  * The port. `test/effect-suite.ts` defines its meaning for every implementation.
  * Methods reject only when the store cannot be reached; every decision is a value.
@@ -146,6 +161,8 @@ export interface Ledger {
    */
   release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }>;
   find(key: string): Promise<EffectRow | undefined>;
+  /** The newest earlier call that this one repeats, unknown ones first. Evidence for people; it decides nothing. */
+  findEcho(query: EchoQuery): Promise<Echo | undefined>;
   /** Executions that a delivery opened and nobody ended. */
   openExecutions(deliveryId: string): Promise<readonly OpenExecution[]>;
 }

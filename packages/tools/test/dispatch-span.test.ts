@@ -155,4 +155,43 @@ describe("the span of a tool call", () => {
       expect(await said(async () => 1, { amount: "twelve of Ada" })).not.toContain("of Ada");
     },
   );
+
+  it("names the unknown call that a fresh one repeats, and runs it all the same (B11)", async () => {
+    let runs = 0;
+    const lost = async () => {
+      runs += 1;
+      throw new Error("timed out");
+    };
+    const spans = await spansOf(lost, [
+      turn("toolu_abc1"),
+      turn("toolu_abc2"),
+      turn("toolu_abc3", { amount: 1, password: "" }),
+    ]);
+    expect(spans.map((span) => span.attributes[ATTR.toolEchoOf])).toEqual([undefined, "toolu_abc1", undefined]);
+    expect(runs).toBe(3);
+  });
+
+  it("says the weaker word for a repeat after a success, and nothing of a replay or of calls asked for together (A16)", async () => {
+    const ledger = new MemoryLedger();
+    const twice: Turn = [...turn("toolu_abc2"), ...turn("toolu_abc3")];
+    const done = async () => ({ id: "ch_1" });
+    await spansOf(done, [turn("toolu_abc1")], ledger);
+    const spans = await spansOf(done, [turn("toolu_abc1"), turn("toolu_abc4")], ledger);
+    expect(spans.map((span) => span.attributes["tool.repeat_after_success"])).toEqual([
+      undefined,
+      undefined,
+      "toolu_abc1",
+    ]);
+    expect(spans.map((span) => span.attributes[ATTR.toolEchoOf])).toEqual([undefined, undefined, undefined]);
+    exporter.reset();
+    const together = await spansOf(done, [twice]);
+    expect(together.map((span) => span.attributes["tool.repeat_after_success"])).toEqual([undefined, undefined]);
+  });
+
+  it("does without the mark when the look-up fails", async () => {
+    const ledger = new MemoryLedger();
+    ledger.findEcho = () => Promise.reject(new Error("gone"));
+    const [span] = await spansOf(async () => ({ id: "ch_1" }), [turn("toolu_abc1")], ledger);
+    expect(span?.attributes[ATTR.toolOutcome]).toBe("done");
+  });
 });

@@ -343,5 +343,66 @@ export function describeLedger(name: string, suite: LedgerSuite): void {
       const decisions = await Promise.all(Array.from({ length: suite.claimers }, () => claim()));
       expect(decisions.filter((decision) => decision.kind === "resend")).toHaveLength(1);
     });
+
+    describe("finding the call that a fresh one repeats", () => {
+      const earlier = async (
+        callId: string,
+        outcome: "unknown" | "done" | "failed" | "open",
+        changes: Parameters<typeof claimOf>[0] & { readonly messageId?: string; readonly tool?: string } = {},
+      ): Promise<void> => {
+        const { messageId = `m-${callId}`, tool = "charge", ...rest } = changes;
+        const owner = { threadId, assistantMessageId: messageId, tool, toolCallId: callId };
+        const key = deriveKey(threadId, callId);
+        const fence = await won({ key, owner, ...rest });
+        if (outcome === "open") return;
+        const settlement = outcome === "done" ? { ...done(fence), key } : { key, fence, outcome, detail: "-" };
+        await harness.ledger.settle(settlement);
+      };
+      const echo = (assistantMessageId?: string) => {
+        const { argsFingerprint, owner } = claimOf();
+        const { assistantMessageId: _own, ...rest } = owner;
+        return harness.ledger.findEcho({
+          key: deriveKey(threadId, "fresh"),
+          argsFingerprint,
+          owner: { ...rest, toolCallId: "fresh", ...(assistantMessageId === undefined ? {} : { assistantMessageId }) },
+        });
+      };
+
+      it("names an equal call that ended unknown (B11)", async () => {
+        await earlier("call-a", "unknown");
+        expect(await echo("m-fresh")).toEqual({ toolCallId: "call-a", after: "unknown" });
+        expect(await echo()).toEqual({ toolCallId: "call-a", after: "unknown" });
+      });
+
+      it("names an equal call that was done, apart from an unknown one (A16)", async () => {
+        await earlier("call-a", "done");
+        expect(await echo("m-fresh")).toEqual({ toolCallId: "call-a", after: "done" });
+      });
+
+      it("takes the newest, unknown ones first", async () => {
+        for (const id of ["call-a", "call-b"]) await earlier(id, "unknown");
+        for (const id of ["call-c", "call-d"]) await earlier(id, "done");
+        expect(await echo("m-fresh")).toEqual({ toolCallId: "call-b", after: "unknown" });
+      });
+
+      it("takes the newest of those that were done", async () => {
+        for (const id of ["call-a", "call-b"]) await earlier(id, "done");
+        expect(await echo("m-fresh")).toEqual({ toolCallId: "call-b", after: "done" });
+      });
+
+      it("finds nothing in failed or open calls, other arguments, tools or threads, the same message, or itself", async () => {
+        await earlier("call-a", "failed");
+        await earlier("call-b", "open");
+        await earlier("call-c", "unknown", { argsFingerprint: fingerprintArgs({ amount: 1 }) });
+        await earlier("call-d", "unknown", { tool: "refund" });
+        await earlier("call-e", "unknown", { messageId: "m-fresh" });
+        await earlier("fresh", "unknown");
+        const elsewhere = threadId;
+        threadId = `thread-${randomUUID()}`;
+        await earlier("call-f", "unknown");
+        threadId = elsewhere;
+        expect(await echo("m-fresh")).toBeUndefined();
+      });
+    });
   });
 }
