@@ -87,8 +87,9 @@ function checkDefinition({ name, effect, lookup, profile, timeoutMs }: CheckedPa
   if (effect === "lookup" && lookup === undefined) throw refuse("effect lookup needs a lookup function.");
   if (timeoutMs !== undefined && !(timeoutMs > 0)) throw refuse("timeoutMs must be above 0.");
   const keyLength = profile?.format === "uuid" ? 36 : 32;
-  if (profile !== undefined && profile.maxLength < keyLength) {
-    throw refuse(`keys have ${keyLength} characters and the profile takes ${profile.maxLength}.`);
+  const lengthMax = profile?.maxLength ?? "unknown";
+  if (lengthMax !== "unknown" && lengthMax < keyLength) {
+    throw refuse(`keys have ${keyLength} characters and the profile takes ${lengthMax}.`);
   }
 }
 

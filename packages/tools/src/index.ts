@@ -4,6 +4,8 @@ export { defineTool, EffectTool, type ToolDefinition, toolsOf } from "./define-t
 export type { Lookup, LookupResult, ToolContext } from "./dispatch-call.ts";
 export type {
   ClaimDecision,
+  Echo,
+  EchoQuery,
   EffectClaim,
   EffectOwner,
   EffectPolicy,
@@ -51,4 +53,17 @@ export { deriveKey, fingerprintArgs, keyUuid, subKey } from "./key.ts";
 export { type MigrateOptions, type Migration, migrate } from "./migrate.ts";
 export { toolsMigrations } from "./migrate-tools.ts";
 export { ietfProfile, type ProviderProfile, stripeProfile } from "./profiles.ts";
+export {
+  adyenProfile,
+  checkoutComProfile,
+  googleProfile,
+  type PayPalEndpoint,
+  paypalProfile,
+  qontoProfile,
+  resendProfile,
+  shopifyProfile,
+  squareProfile,
+  telnyxProfile,
+  trueLayerProfile,
+} from "./profiles-providers.ts";
 export { doneReply, failedReply, type ReplyTo, replayReply, statusToolName, unknownReply } from "./reply.ts";

@@ -6,8 +6,8 @@ export interface ProviderProfile {
   /** Name of the header, body field or SDK option. */
   readonly name: string;
   readonly format: "hex" | "uuid";
-  /** Longest key the provider takes; ours has 32 digits, 36 as a UUID. */
-  readonly maxLength: number;
+  /** Longest key the provider takes; ours has 32 digits, 36 as a UUID. Where none is published the key is sent as it is. */
+  readonly maxLength: number | "unknown";
   /** How long a key is honoured. Unknown counts as over: nothing is sent again by itself. */
   readonly retentionMs: number | "unknown";
   /** What the same key with another body gives. With `replays_first` our own fingerprint is the only guard. */
