@@ -21,12 +21,19 @@ export interface TailOptions {
   readonly graceMs?: number;
   /** Undecided traces held, and decided ones with open spans remembered. Default 2,000 each. */
   readonly maxTraces?: number;
-  /** Spans of all undecided traces, about 1 KB each and their attributes. Default 20,000. */
+  /** Spans of all undecided traces. Default 20,000. */
   readonly maxBufferedSpans?: number;
+  /**
+   * Memory of all undecided traces, estimated from above by their spans' attributes, events and links, at each span's start
+   * and end. Default 67,108,864 (64 MiB).
+   */
+  readonly maxBufferedBytes?: number;
   /** Spans of one undecided trace. Default 5,000. */
   readonly maxSpansPerTrace?: number;
   /** Kept spans that wait for the exporter, beside the batch processor's own 15,360. Default 20,000. */
   readonly maxQueuedSpans?: number;
+  /** The same estimate for the kept spans that wait, before they are gated and cut. Default 67,108,864 (64 MiB). */
+  readonly maxQueuedBytes?: number;
   /** For one export. Default 10,000. */
   readonly exportTimeoutMs?: number;
   /** A batch that is not full leaves after this. Default 1,000. */
@@ -58,8 +65,10 @@ export function tailSettings(options: TailOptions): TailSettings {
     graceMs: positive("graceMs", options.graceMs ?? 5_000),
     maxTraces: positive("maxTraces", options.maxTraces ?? 2_000),
     maxBufferedSpans: positive("maxBufferedSpans", options.maxBufferedSpans ?? 20_000),
+    maxBufferedBytes: positive("maxBufferedBytes", options.maxBufferedBytes ?? 64 * 1_024 * 1_024),
     maxSpansPerTrace: positive("maxSpansPerTrace", options.maxSpansPerTrace ?? 5_000),
     maxQueuedSpans: positive("maxQueuedSpans", options.maxQueuedSpans ?? 20_000),
+    maxQueuedBytes: positive("maxQueuedBytes", options.maxQueuedBytes ?? 64 * 1_024 * 1_024),
     exportTimeoutMs: positive("exportTimeoutMs", options.exportTimeoutMs ?? 10_000),
     scheduledDelayMs: positive("scheduledDelayMs", options.scheduledDelayMs ?? 1_000),
     snapshots: options.snapshots ?? false,

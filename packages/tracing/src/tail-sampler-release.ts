@@ -6,6 +6,7 @@ import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opent
 import { ExportFailedError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
 import type { SamplingReason } from "./names.ts";
+import { bytesOf } from "./tail-sampler-bytes.ts";
 import type { TailCounters } from "./tail-sampler-stats.ts";
 import { ExportView } from "./tail-sampler-view.ts";
 
@@ -15,6 +16,7 @@ export interface ReleaseOptions {
   readonly counters: TailCounters;
   /** Kept spans that may wait in front of the batch processor. */
   readonly maxQueuedSpans: number;
+  readonly maxQueuedBytes: number;
   readonly exportTimeoutMs: number;
   readonly scheduledDelayMs: number;
 }
@@ -22,6 +24,7 @@ export interface ReleaseOptions {
 interface Waiting {
   readonly span: ReadableSpan;
   readonly reason: SamplingReason | undefined;
+  readonly bytes: number;
 }
 
 /** One burst past the batch processor's queue is lost without a word (2,560 of 5,000 arrived), so a chunk is one batch. */
@@ -34,6 +37,7 @@ export class ReleaseQueue {
   readonly #batch: BatchSpanProcessor;
   #waiting: Waiting[] = [];
   #head = 0;
+  #waitingBytes = 0;
   /** Spans the batch processor holds: handed over and not yet passed to the exporter. */
   #inBatch = 0;
   #pumping = false;
@@ -53,15 +57,25 @@ export class ReleaseQueue {
     return this.#waiting.length - this.#head + this.#inBatch;
   }
 
+  get queuedBytes(): number {
+    return this.#waitingBytes;
+  }
+
   /** Takes a kept span, or counts it as dropped when the queue is full. Never throws and exports nothing on the caller's stack. */
   release(span: ReadableSpan, reason: SamplingReason | undefined): void {
-    const { counters, maxQueuedSpans } = this.#options;
+    const { counters, maxQueuedSpans, maxQueuedBytes } = this.#options;
     if (this.#waiting.length - this.#head >= maxQueuedSpans) {
       counters.spansDropped.queue_full += 1;
       return;
     }
+    const bytes = bytesOf(span);
+    if (this.#waitingBytes + bytes > maxQueuedBytes) {
+      counters.spansDropped.queue_bytes += 1;
+      return;
+    }
     counters.spansReleased += 1;
-    this.#waiting.push({ span, reason });
+    this.#waitingBytes += bytes;
+    this.#waiting.push({ span, reason, bytes });
     this.#schedule();
   }
 
@@ -108,6 +122,7 @@ export class ReleaseQueue {
     for (; this.#head < until; this.#head++) {
       const waiting = this.#waiting[this.#head];
       if (waiting === undefined) continue;
+      this.#waitingBytes -= waiting.bytes;
       try {
         const view = new ExportView(waiting.span, gate, waiting.reason);
         this.#inBatch += 1;

@@ -10,6 +10,8 @@ export type DropCause =
   | "late"
   /** More kept spans waited for the exporter than `maxQueuedSpans`. */
   | "queue_full"
+  /** Or took more memory than `maxQueuedBytes`. */
+  | "queue_bytes"
   /** The exporter refused, failed or threw. */
   | "export_failed"
   /** Still open at shutdown: only ended spans can be exported. */
@@ -18,7 +20,7 @@ export type DropCause =
   /** Its view could not be built. */
   | "unreadable";
 
-export type CapKind = "traces" | "buffered_spans" | "spans_per_trace";
+export type CapKind = "traces" | "buffered_spans" | "buffered_bytes" | "spans_per_trace";
 
 /** A snapshot; counters only grow, gauges say how it is now. */
 export interface TailStats {
@@ -34,11 +36,13 @@ export interface TailStats {
   /** Of open spans, with the option `snapshots`; counted in `spansReleased` too. */
   readonly snapshots: number;
   readonly policyErrors: number;
-  /** Gauges: undecided traces, decided traces with open spans, spans held undecided, kept spans not yet taken by the exporter. */
+  /** Gauges: undecided traces, decided traces with open spans, spans held undecided and their bytes, kept spans not yet taken by the exporter, bytes of those not yet in a batch. */
   readonly undecidedTraces: number;
   readonly decidedTraces: number;
   readonly bufferedSpans: number;
+  readonly bufferedBytes: number;
   readonly queuedSpans: number;
+  readonly queuedBytes: number;
 }
 
 type Writable<T> = {
@@ -46,7 +50,10 @@ type Writable<T> = {
 };
 
 export type TailCounters = Writable<
-  Omit<TailStats, "undecidedTraces" | "decidedTraces" | "bufferedSpans" | "queuedSpans">
+  Omit<
+    TailStats,
+    "undecidedTraces" | "decidedTraces" | "bufferedSpans" | "bufferedBytes" | "queuedSpans" | "queuedBytes"
+  >
 >;
 
 export function newCounters(): TailCounters {
@@ -59,12 +66,13 @@ export function newCounters(): TailCounters {
       sampled_out: 0,
       late: 0,
       queue_full: 0,
+      queue_bytes: 0,
       export_failed: 0,
       open_at_shutdown: 0,
       after_shutdown: 0,
       unreadable: 0,
     },
-    forcedByCap: { traces: 0, buffered_spans: 0, spans_per_trace: 0 },
+    forcedByCap: { traces: 0, buffered_spans: 0, buffered_bytes: 0, spans_per_trace: 0 },
     broughtBack: 0,
     lateSpansKept: 0,
     snapshots: 0,

@@ -12,10 +12,29 @@ export interface LocalTrace {
   readonly startedAtMs: number;
   /** Started spans, open ones too, until the verdict; empty afterwards. */
   started: Span[];
+  /** What each of them was taken for when it was last looked at, and their sum. */
+  startedBytes: number[];
+  bytes: number;
   open: number;
   verdict: TailVerdict | undefined;
   /** When the root ended, by the processor's clock. */
   rootEndedAtMs: number | undefined;
+}
+
+export function newTrace(root: Span, startedAtMs: number): LocalTrace {
+  const { traceId, spanId } = root.spanContext();
+  return {
+    traceId,
+    rootSpanId: spanId,
+    root,
+    startedAtMs,
+    started: [],
+    startedBytes: [],
+    bytes: 0,
+    open: 0,
+    verdict: undefined,
+    rootEndedAtMs: undefined,
+  };
 }
 
 /** A span that is not there (another process's, or none) or that another process owns makes its child a local root. */

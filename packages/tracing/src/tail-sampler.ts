@@ -5,6 +5,7 @@ import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from "@opentelem
 import type { Gate } from "./gate.ts";
 import type { SamplingReason } from "./names.ts";
 import { capVerdict, endedSpanReason, endVerdict, startedSpanReason, type TailVerdict } from "./tail-decision.ts";
+import { bytesOf, grownBytes } from "./tail-sampler-bytes.ts";
 import {
   systemClock,
   type TailClock,
@@ -17,7 +18,7 @@ import { snapshotOf } from "./tail-sampler-snapshot.ts";
 import { type CapKind, newCounters, type TailCounters, type TailStats } from "./tail-sampler-stats.ts";
 import { dueAtMs, slowMsOf, summaryOf } from "./tail-sampler-summary.ts";
 import { DeadlineTimer } from "./tail-sampler-timer.ts";
-import { isLocalRoot, LiveTraces, type LocalTrace } from "./tail-sampler-trace.ts";
+import { isLocalRoot, LiveTraces, type LocalTrace, newTrace } from "./tail-sampler-trace.ts";
 
 /**
  * Register it as the only processor of its exporter, with `KeepRecordingSampler`. It owns its BatchSpanProcessor: sibling
@@ -36,6 +37,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   readonly #release: ReleaseQueue;
   readonly #timer: DeadlineTimer;
   #buffered = 0;
+  #bufferedBytes = 0;
   #resource: ReadableSpan["resource"] | undefined;
   #closed = false;
 
@@ -43,9 +45,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#settings = tailSettings(options);
     this.#clock = options.clock ?? systemClock();
     this.#timer = new DeadlineTimer(this.#clock, () => this.#guarded(() => this.#due()));
-    const { maxQueuedSpans, exportTimeoutMs, scheduledDelayMs } = this.#settings;
-    const counters = this.#counters;
-    this.#release = new ReleaseQueue({ exporter, gate, counters, maxQueuedSpans, exportTimeoutMs, scheduledDelayMs });
+    this.#release = new ReleaseQueue({ exporter, gate, counters: this.#counters, ...this.#settings });
   }
 
   onStart(span: Span, _parent: Context): void {
@@ -92,7 +92,9 @@ export class TailSamplingProcessor implements SpanProcessor {
       undecidedTraces: this.#live.undecided.size,
       decidedTraces: this.#live.decided.size,
       bufferedSpans: this.#buffered,
+      bufferedBytes: this.#bufferedBytes,
       queuedSpans: this.#release.queued,
+      queuedBytes: this.#release.queuedBytes,
     };
   }
 
@@ -106,34 +108,37 @@ export class TailSamplingProcessor implements SpanProcessor {
   }
 
   #opened(root: Span): LocalTrace {
-    const { traceId, spanId } = root.spanContext();
-    const startedAtMs = this.#clock.now();
-    const trace: LocalTrace = {
-      traceId,
-      rootSpanId: spanId,
-      root,
-      startedAtMs,
-      started: [],
-      open: 0,
-      verdict: undefined,
-      rootEndedAtMs: undefined,
-    };
+    const trace = newTrace(root, this.#clock.now());
     this.#live.add(trace);
     this.#live.own(root, trace);
     if (this.#live.undecided.size > this.#settings.maxTraces) this.#forceOldest("traces");
-    this.#timer.arm(startedAtMs + slowMsOf(trace, this.#settings));
+    this.#timer.arm(trace.startedAtMs + slowMsOf(trace, this.#settings));
     return trace;
   }
 
   #joined(span: Span, trace: LocalTrace): void {
     trace.open += 1;
     if (trace.verdict !== undefined) return;
+    const bytes = bytesOf(span);
     trace.started.push(span);
+    trace.startedBytes.push(bytes);
     this.#buffered += 1;
     const reason = startedSpanReason(span.name, trace.root.attributes);
     if (reason !== undefined) this.#decide(trace, { keep: true, reason });
     else if (trace.started.length > this.#settings.maxSpansPerTrace) this.#force(trace, "spans_per_trace");
     else if (this.#buffered > this.#settings.maxBufferedSpans) this.#forceOldest("buffered_spans");
+    this.#grew(trace, bytes);
+  }
+
+  /** One trace that alone holds a quarter of the memory leaves before others do; then the oldest. */
+  #grew(trace: LocalTrace, bytes: number): void {
+    if (trace.verdict !== undefined) return;
+    trace.bytes += bytes;
+    this.#bufferedBytes += bytes;
+    const { maxBufferedBytes } = this.#settings;
+    if (this.#bufferedBytes <= maxBufferedBytes) return;
+    if (trace.bytes * 4 > maxBufferedBytes) this.#force(trace, "buffered_bytes");
+    while (this.#bufferedBytes > maxBufferedBytes) this.#forceOldest("buffered_bytes");
   }
 
   #ended(span: ReadableSpan): void {
@@ -150,9 +155,9 @@ export class TailSamplingProcessor implements SpanProcessor {
     trace.open -= 1;
     if (isRoot) trace.rootEndedAtMs = this.#clock.now();
     this.#judgeEnded(span, trace, isRoot);
-    if (trace.rootEndedAtMs === undefined) return;
-    if (trace.open > 0) {
-      if (isRoot) this.#timer.arm(trace.rootEndedAtMs + this.#settings.graceMs);
+    if (trace.rootEndedAtMs === undefined || trace.open > 0) {
+      if (trace.rootEndedAtMs !== undefined && isRoot) this.#timer.arm(trace.rootEndedAtMs + this.#settings.graceMs);
+      if (trace.verdict === undefined) this.#grew(trace, grownBytes(span, trace));
       return;
     }
     if (trace.verdict === undefined) this.#decide(trace, endVerdict(summaryOf(trace, this.#settings)));
@@ -211,7 +216,10 @@ export class TailSamplingProcessor implements SpanProcessor {
     const held = trace.started;
     trace.verdict = verdict;
     trace.started = [];
+    trace.startedBytes = [];
     this.#buffered -= held.length;
+    this.#bufferedBytes -= trace.bytes;
+    trace.bytes = 0;
     this.#live.undecided.delete(trace);
     this.#live.decided.add(trace);
     this.#boundDecided();

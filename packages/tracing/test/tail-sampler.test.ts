@@ -386,6 +386,89 @@ describe("bounds", () => {
     expect(h.tail.stats().forcedByCap.buffered_spans).toBeGreaterThan(0);
   });
 
+  describe("of memory", () => {
+    const kib = (n: number): { readonly attributes: { readonly "tool.args": string } } => ({
+      attributes: { "tool.args": "é".repeat(n * 512) },
+    });
+
+    it("holds no more bytes than the cap, with large attributes at the start of spans that never end", () => {
+      const h = harness({ maxBufferedBytes: 1_000_000 });
+      for (let n = 0; n < 2_000; n++) {
+        h.start(`root ${n}`, undefined, kib(10));
+        expect(h.tail.stats().bufferedBytes).toBeLessThanOrEqual(1_000_000);
+      }
+      const { forcedByCap, undecidedTraces, dropped } = h.tail.stats();
+      expect(undecidedTraces).toBeGreaterThan(80);
+      expect(forcedByCap).toMatchObject({ buffered_bytes: 2_000 - undecidedTraces, traces: 0, buffered_spans: 0 });
+      expect(dropped.cap).toBe(forcedByCap.buffered_bytes);
+    });
+
+    it.each([
+      ["attributes", (span: Span) => span.setAttributes(kib(100).attributes)],
+      [
+        "an array",
+        (span: Span) =>
+          span.setAttribute(
+            "list",
+            Array.from({ length: 100 }, () => "é".repeat(512)),
+          ),
+      ],
+      ["events", (span: Span) => span.addEvent("event", kib(100).attributes)],
+      ["an exception's stack", (span: Span) => span.recordException({ message: "m", stack: "é".repeat(51_200) })],
+      ["links", (span: Span) => span.addLink({ context: span.spanContext(), ...kib(100) })],
+    ])("counts %s that came after the start", (_what, add) => {
+      const h = harness();
+      const root = h.start("root");
+      const child = h.start("child", root);
+      const before = h.tail.stats().bufferedBytes;
+      add(child);
+      h.end(child);
+      const grown = h.tail.stats().bufferedBytes - before;
+      expect(grown).toBeGreaterThan(100 * 1_024);
+      expect(grown).toBeLessThan(110 * 1_024);
+      h.end(root);
+      expect(h.tail.stats().bufferedBytes).toBe(0);
+    });
+
+    it("counts what a span has at its start once, and twice only for an early one of many parallel", () => {
+      const h = harness();
+      const root = h.start("root", undefined, kib(10));
+      const before = h.tail.stats().bufferedBytes;
+      const child = h.start("child", root, kib(10));
+      h.end(child);
+      const once = h.tail.stats().bufferedBytes - before;
+      expect(once).toBeLessThan(12 * 1_024);
+      const parallel = Array.from({ length: 100 }, () => h.start("child", root, kib(10)));
+      for (const one of parallel) h.end(one);
+      // 36 lie further back than is looked.
+      expect(h.tail.stats().bufferedBytes).toBe(before + (1 + 100 + 36) * once);
+      h.end(root);
+      expect(h.tail.stats()).toMatchObject({ bufferedBytes: 0, bufferedSpans: 0 });
+    });
+
+    it("one trace with huge arguments takes nothing from the small ones", async () => {
+      const h = harness({ maxBufferedBytes: 1_000_000 });
+      const small = Array.from({ length: 50 }, (_, n) => h.start(`small ${n}`));
+      const huge = h.start("huge");
+      for (let n = 0; n < 100; n++) h.end(h.start("part", huge, kib(100)));
+      expect(h.tail.stats().forcedByCap).toMatchObject({ buffered_bytes: 1 });
+      for (const one of small) h.fail(one);
+      expect(await h.exported()).toHaveLength(50);
+    });
+
+    it("drops, and counts, kept spans over the bytes that may wait for the exporter", async () => {
+      const h = harness({ maxQueuedBytes: 1_000_000 });
+      const root = h.start("root");
+      h.fail(h.start("failed", root));
+      for (let n = 0; n < 100; n++) h.end(h.start("part", root, kib(100)));
+      const { queuedBytes, spansDropped } = h.tail.stats();
+      expect(queuedBytes).toBeLessThanOrEqual(1_000_000);
+      expect(spansDropped).toMatchObject({ queue_bytes: 91, queue_full: 0 });
+      expect(await h.exported()).toHaveLength(10);
+      expect(h.tail.stats()).toMatchObject({ queuedBytes: 0, queuedSpans: 0 });
+    });
+  });
+
   it("T16: traces that never end stay within the bounds", () => {
     const h = harness({ maxTraces: 500, slowMs: 1_000 });
     for (let n = 0; n < 20_000; n++) {
