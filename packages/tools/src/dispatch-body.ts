@@ -1,6 +1,4 @@
 // Runs a tool's body once: under its timeout and the run's signal, and waits, bounded, for one that goes on after either fired.
-import { setTimeout as delay } from "node:timers/promises";
-
 /** Time, injected. */
 export interface Clock {
   now(): number;
@@ -10,10 +8,25 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  sleep: async (ms, signal) => {
-    await delay(ms, undefined, { ref: false, ...(signal === undefined ? {} : { signal }) });
-  },
+  // By hand: the promise of node:timers builds an AbortError, with its stack, for every sleep that is cut short, and each call has one.
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason);
+      const stop = (): void => {
+        clearTimeout(timer);
+        reject(signal?.reason);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener("abort", stop);
+        resolve();
+      }, ms);
+      timer.unref();
+      signal?.addEventListener("abort", stop, { once: true });
+    }),
 };
+
+/** Why the timers of a body that ended are let go. One for all: nobody reads it, and an abort without a reason builds its own. */
+const BODY_ENDED = new Error("The tool's body has ended");
 
 export type StoppedBy = "timeout" | "run";
 
@@ -61,7 +74,7 @@ export async function runBody(request: BodyRequest): Promise<BodyResult> {
       (value): BodyEnd => ({ kind: "returned", value, ...by() }),
       (error: unknown): BodyEnd => ({ kind: "threw", error, ...by() }),
     )
-    .finally(() => done.abort());
+    .finally(() => done.abort(BODY_ENDED));
   const patience = whenAborted(stop.signal).then(() => clock.sleep(graceMs, done.signal));
   const ended = await Promise.race([body, patience.then(() => undefined).catch(() => body)]);
   return ended ?? { kind: "abandoned", stoppedBy: stoppedBy ?? "timeout", later: body };

@@ -1,7 +1,8 @@
 // One body under its timeout and the run's signal: how it may end.
 
+import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import { type Clock, runBody } from "../src/dispatch-body.ts";
+import { type Clock, runBody, systemClock } from "../src/dispatch-body.ts";
 
 /** Time stands still until it is moved. */
 function stoppedClock() {
@@ -95,5 +96,33 @@ describe("runBody", () => {
     const again = runBody({ run: never, timeoutMs: 10_000, graceMs: 0, runSignals: [stop.signal], clock });
     await move(0);
     expect(await again).toMatchObject({ kind: "abandoned", stoppedBy: "run" });
+  });
+});
+
+describe("the system's clock", () => {
+  it("sleeps no longer than asked, and lets go of the signal", async () => {
+    const { signal } = new AbortController();
+    await systemClock.sleep(1, signal);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+    await expect(systemClock.sleep(0)).resolves.toBeUndefined();
+  });
+
+  it("rejects with the signal's own reason, before and while it sleeps", async () => {
+    const stop = new AbortController();
+    const sleeping = systemClock.sleep(60_000, stop.signal);
+    const reason = new Error("enough");
+    stop.abort(reason);
+    await expect(sleeping).rejects.toBe(reason);
+    await expect(systemClock.sleep(60_000, stop.signal)).rejects.toBe(reason);
+  });
+
+  it("keeps no process alive", async () => {
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = timers();
+    const stop = new AbortController();
+    const sleeping = systemClock.sleep(60_000, stop.signal).catch(() => undefined);
+    expect(timers()).toBe(before);
+    stop.abort();
+    await sleeping;
   });
 });
