@@ -3,6 +3,7 @@ import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
 import type { DeliveryOutcome } from "./run.ts";
+import { type LostDelivery, progressOf } from "./run-progress.ts";
 
 const s = PRODUCT.schema;
 
@@ -43,11 +44,15 @@ export const lostSchema = z.object({
  * run under an older fence. The update returns a row to one caller only, so each obituary is written once, and never of
  * a living holder: it would have a newer fence than ours. A delivery without a fence died between its admission and its
  * lease; it is ended only when it is of the same message (SQS gave us a later receive) or long silent, since another
- * copy may be on its way to the lease at this moment, and would then find its own row ended.
+ * copy may be on its way to the lease at this moment, and would then find its own row ended. A redrive starts the counters at
+ * zero: whoever is found lost then died after the run had ended. The lost deliveries that count are the latest ones, as many
+ * as are counted, so those from before a redrive are not among them.
  */
 const BEGIN = `
   with mine as (
-    update ${s}.deliveries set fence = $3::bigint, last_beat = clock_timestamp() where delivery_id = $2 and ended_at is null returning 1
+    update ${s}.deliveries set fence = $3::bigint, last_beat = clock_timestamp(),
+      checkpoint_at_begin = (select latest_checkpoint_id from ${s}.runs where run_id = $1)
+    where delivery_id = $2 and ended_at is null returning 1
   ), lost as (
     update ${s}.deliveries d set ended_at = clock_timestamp(), outcome = 'lost'
     where d.run_id = $1 and d.ended_at is null and d.delivery_id <> $2 and exists (select 1 from mine)
@@ -55,12 +60,33 @@ const BEGIN = `
     returning d.*
   ), run as (
     update ${s}.runs set status = 'running', graph_fingerprint = coalesce(graph_fingerprint, $5), ended_at = null, interrupts = null,
-      lost_deliveries = case when $6 then 0 else lost_deliveries end + (select count(*)::int from lost where fence is not null),
+      lost_deliveries = case when $6 then 0 else lost_deliveries + (select count(*)::int from lost where fence is not null) end,
       failed_deliveries = case when $6 then 0 else failed_deliveries end, updated_at = clock_timestamp()
-    where run_id = $1 and exists (select 1 from mine) returning lost_deliveries + failed_deliveries as faults
+    where run_id = $1 and exists (select 1 from mine) returning *
+  ), counted as (
+    select checkpoint_at_begin, alone, fence from (
+      select * from ${s}.deliveries where run_id = $1 and outcome = 'lost' union all select * from lost) every
+    where fence is not null order by fence desc limit (select lost_deliveries from run)
   )
-  select (select count(*)::int from mine) as mine, (select faults from run) as faults, coalesce(
-    (select json_agg(row_to_json(l) order by l.started_ms) from (select ${lostColumns("lost")} from lost) l), '[]') as lost`;
+  select (select count(*)::int from mine) as mine, (select lost_deliveries + failed_deliveries from run) as faults,
+    coalesce((select json_agg(row_to_json(l) order by l.started_ms) from (select ${lostColumns("lost")} from lost) l), '[]') as lost,
+    coalesce((select json_agg(row_to_json(c) order by c.fence desc) from counted c), '[]') as counted,
+    (select json_build_object('first_step', first_step, 'latest_step', latest_step, 'latest_checkpoint_id', latest_checkpoint_id)
+      from run) as standing`;
+
+const begunSchema = z.object({
+  mine: z.number(),
+  faults: z.number().nullable(),
+  lost: z.array(lostSchema),
+  counted: z.array(z.object({ checkpoint_at_begin: z.string().nullable(), alone: z.boolean() })),
+  standing: z
+    .object({
+      first_step: z.number().nullable(),
+      latest_step: z.number().nullable(),
+      latest_checkpoint_id: z.string().nullable(),
+    })
+    .nullable(),
+});
 
 export interface BeginDelivery {
   readonly runId: string;
@@ -77,6 +103,8 @@ export interface BegunDelivery {
   readonly lost: readonly LostDeliveryRow[];
   /** All faults of the run, those of `lost` among them: the admission could not know of these yet. */
   readonly faults: number;
+  /** Those lost deliveries among the faults, most recent first, and whether the run got on in them. */
+  readonly lostWork: readonly LostDelivery[];
 }
 
 /** @returns undefined when our own row was ended meanwhile: we are the late one. */
@@ -89,11 +117,17 @@ export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promis
     begin.graphFingerprint,
     begin.reopen,
   ]);
-  const answer = z
-    .object({ mine: z.number(), faults: z.number().nullable(), lost: z.array(lostSchema) })
-    .parse(rows[0]);
+  const answer = begunSchema.parse(rows[0]);
   if (answer.mine === 0) return undefined;
-  return { lost: answer.lost.map(lostRowOf), faults: answer.faults ?? 0 };
+  const standing = {
+    firstStep: answer.standing?.first_step ?? undefined,
+    latestStep: answer.standing?.latest_step ?? undefined,
+    latestCheckpointId: answer.standing?.latest_checkpoint_id ?? undefined,
+  };
+  const lostWork = answer.counted.map(({ checkpoint_at_begin, alone }) =>
+    progressOf({ checkpointAtBegin: checkpoint_at_begin ?? undefined, alone }, standing),
+  );
+  return { lost: answer.lost.map(lostRowOf), faults: answer.faults ?? 0, lostWork };
 }
 
 export function lostRowOf(row: z.infer<typeof lostSchema>): LostDeliveryRow {
@@ -121,6 +155,11 @@ export async function noteCause(
     note.cause,
     note.resumedFromStep ?? null,
   ]);
+}
+
+/** Notes that this delivery has its worker to itself, before it does anything that could kill it. */
+export async function noteAlone(db: Queryable, deliveryId: string): Promise<void> {
+  await db.query(`update ${s}.deliveries set alone = true where delivery_id = $1`, [deliveryId]);
 }
 
 export interface EndDelivery {

@@ -1,12 +1,13 @@
 // The leased part of a delivery: bury the lost, name the cause, decide how to resume, drive the graph, mark the end.
 
 import { RunControl } from "@langchain/langgraph";
-import { type Span, trace } from "@opentelemetry/api";
+import { trace } from "@opentelemetry/api";
 import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
 import type { Agent } from "./agent.ts";
 import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
+import { type Deadline, startDeadline } from "./delivery-deadline.ts";
 import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
 import { errorText, WorkerError } from "./errors.ts";
@@ -17,7 +18,9 @@ import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
 import { pause } from "./intake.ts";
 import { Lease } from "./lease.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
-import { endAtFaultLimit, endDriven, endFailed, endMarked } from "./run-end.ts";
+import { workAlone } from "./run-alone.ts";
+import { endDriven, endFailed, endMarked, parkRun, stopAtFaultLimit } from "./run-end.ts";
+import { decideProgress } from "./run-progress.ts";
 import type { RunEvidence } from "./run-rows.ts";
 
 export interface LeasedRun {
@@ -37,19 +40,21 @@ export interface RunContext extends LeasedRun {
   readonly delivery: Delivery;
   readonly lease: Lease;
   readonly savers: DeliverySaver;
+  readonly deadline: Deadline;
   /** Lease lost, deadline, forced drain: whatever fires first. */
   readonly signal: AbortSignal;
 }
 
 export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Promise<Ending> {
   const lease = startLease(parts, delivery, leased);
-  const deadline = startDeadline(parts);
+  const deadline = startDeadline(parts.clock, parts.config.runDeadlineSeconds);
   const context: RunContext = {
     ...leased,
     parts,
     delivery,
     lease,
     savers: saverFor(parts, delivery, leased),
+    deadline,
     signal: AbortSignal.any([lease.signal, parts.drain.forced, deadline.signal]),
   };
   try {
@@ -64,7 +69,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
 }
 
 async function leasedSteps(context: RunContext): Promise<Ending> {
-  const { parts, delivery, evidence, request } = context;
+  const { parts, delivery, request } = context;
   const begun = await beginDelivery(parts.pool, {
     runId: request.runId,
     deliveryId: delivery.deliveryId,
@@ -77,18 +82,28 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
     throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
   await bury(context, begun.lost);
   const cause = nameCause(context, begun.lost);
-  if (begun.faults >= parts.config.faultLimit) {
-    await noteCause(parts.pool, delivery.deliveryId, { cause, resumedFromStep: undefined });
-    return endAtFaultLimit(context, `${begun.faults} faults; the last: a worker that was lost`);
-  }
+  const next =
+    begun.faults >= parts.config.faultLimit
+      ? stopAtFaultLimit(`${begun.faults} faults; the last: a worker that was lost`)
+      : decideProgress(begun.lostWork);
+  if (next.state === "together") return resumeSteps(context, cause, undefined);
+  await noteCause(parts.pool, delivery.deliveryId, { cause, resumedFromStep: undefined });
+  return next.state === "parked"
+    ? parkRun(context, next)
+    : workAlone(context, () => resumeSteps(context, cause, next.reason));
+}
+
+async function resumeSteps(context: RunContext, cause: string, alone: string | undefined): Promise<Ending> {
+  const { parts, delivery, evidence, request } = context;
   const { decision, state } = await decide(context);
   await noteCause(parts.pool, delivery.deliveryId, {
     cause,
     resumedFromStep: "step" in decision ? decision.step : undefined,
   });
+  const reason = alone === undefined ? decision.reason : `${decision.reason}; ${alone}`;
   delivery.root.setAttributes({
     [ATTR.resumeDecision]: decision.state,
-    [ATTR.resumeReason]: decision.reason,
+    [ATTR.resumeReason]: reason,
     ...("step" in decision ? { [ATTR.resumedFromStep]: decision.step } : {}),
   });
   parts.log.info(
@@ -99,8 +114,9 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
       cause,
       decision: decision.state,
       earlier: evidence.earlier.length,
+      alone: alone !== undefined,
     },
-    decision.reason,
+    reason,
   );
   return follow(context, decision, state);
 }
@@ -109,13 +125,10 @@ async function bury(context: RunContext, lost: readonly LostDeliveryRow[]): Prom
   const { parts, request, agent } = context;
   const run = { runId: request.runId, threadId: request.threadId, agent: agent.name };
   for (const row of lost) {
-    linkTo(context.delivery.root, row);
+    const lostRoot = { traceId: row.traceId, spanId: row.rootSpanId, traceFlags: 1, isRemote: true };
+    context.delivery.root.addLink({ context: lostRoot });
     await parts.burial.bury(row, run);
   }
-}
-
-function linkTo(root: Span, row: LostDeliveryRow): void {
-  root.addLink({ context: { traceId: row.traceId, spanId: row.rootSpanId, traceFlags: 1, isRemote: true } });
 }
 
 function nameCause(context: RunContext, lost: readonly LostDeliveryRow[]): string {
@@ -278,18 +291,4 @@ function saverFor(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): De
       ...(context === undefined ? {} : { trace_id: context.traceId, root_span_id: context.spanId }),
     },
   });
-}
-
-function startDeadline(parts: WorkerParts): { readonly signal: AbortSignal; readonly cancel: () => void } {
-  const controller = new AbortController();
-  const seconds = parts.config.runDeadlineSeconds;
-  const cancel = parts.clock.after(seconds * 1000, () =>
-    controller.abort(
-      new WorkerError(
-        "RUN_DEADLINE",
-        `the delivery worked longer than ${seconds} s; the run goes on from its checkpoint`,
-      ),
-    ),
-  );
-  return { signal: controller.signal, cancel };
 }

@@ -11,6 +11,7 @@ import type { Burial } from "./delivery-bury.ts";
 import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { ReceivedMessage } from "./intake.ts";
+import type { Gate } from "./intake-gate.ts";
 import type { Clock } from "./lease.ts";
 import { backoffMs } from "./lease-time.ts";
 import type { Logger } from "./log.ts";
@@ -28,6 +29,8 @@ export interface WorkerParts {
   readonly settler: Settler;
   readonly agents: ReadonlyMap<string, Agent>;
   readonly burial: Burial;
+  /** Passed by each delivery; closed while one works alone. */
+  readonly gate: Gate;
   readonly queue: { readonly url: string; readonly name: string; readonly maxReceives: number | undefined };
   /** Host, process and start: who this worker is, in rows and spans. */
   readonly worker: string;

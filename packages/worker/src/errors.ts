@@ -23,6 +23,8 @@ export const REFUSALS = {
   GRAPH_CHANGED:
     "A pending step of this run does not exist in the deployed graph. Deploy the old graph, or cancel the run.",
   FAULT_LIMIT: "Too many deliveries of this run were lost or failed. Read the last errors, then redrive it.",
+  NO_PROGRESS:
+    "Workers were lost with this run twice without a new checkpoint, the second time alone. Find what kills them, then redrive it.",
 } as const;
 
 export type RefusalCode = keyof typeof REFUSALS;

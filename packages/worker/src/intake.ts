@@ -3,6 +3,7 @@ import type { Message, SQSClient } from "@aws-sdk/client-sqs";
 import pLimit from "p-limit";
 import { Consumer } from "sqs-consumer";
 import { pollClient } from "./intake-client.ts";
+import type { Gate } from "./intake-gate.ts";
 import { Slots } from "./intake-slots.ts";
 import { backoffMs } from "./lease-time.ts";
 
@@ -16,6 +17,8 @@ export interface ReceivedMessage {
 export interface IntakeOptions {
   readonly client: SQSClient;
   readonly queueUrl: string;
+  /** Closed while a delivery works alone: nothing is received then. */
+  readonly gate: Gate;
   readonly concurrency: number;
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
@@ -23,7 +26,7 @@ export interface IntakeOptions {
   readonly random: () => number;
   /** Takes the whole life of a delivery; must not reject. */
   readonly onDelivery: (received: ReceivedMessage) => Promise<void>;
-  /** A message that arrived while stopping: to be given back unrun. */
+  /** A message that arrived while stopping, or while the gate was closed: to be given back unrun. */
   readonly onUnwanted: (message: Message) => Promise<void>;
   readonly onPollError: (error: unknown, retryInMs: number) => void;
 }
@@ -52,25 +55,30 @@ export function createIntake(options: IntakeOptions): Intake {
   const accept = async (messages: readonly Message[]): Promise<void> => {
     failures = 0;
     const receivedAt = options.now();
-    if (stopping.signal.aborted) {
-      await Promise.all(messages.map((message) => options.onUnwanted(message)));
-      return;
-    }
-    for (const message of messages) {
-      reserved -= 1;
-      const work = limit(() => options.onDelivery({ message, receivedAt })).finally(() => {
-        working.delete(work);
-        slots.give(1);
-      });
-      working.add(work);
-    }
+    const unwanted = messages.filter((message) => stopping.signal.aborted || !begin({ message, receivedAt }));
+    await Promise.all(unwanted.map((message) => options.onUnwanted(message)));
   };
 
-  /** Called by sqs-consumer and awaited before each receive: here it waits for slots, and after failures for the backoff. */
+  const begin = (received: ReceivedMessage): boolean => {
+    if (!options.gate.enter()) return false;
+    reserved -= 1;
+    const work = limit(() => options.onDelivery(received)).finally(() => {
+      working.delete(work);
+      options.gate.leave();
+      slots.give(1);
+    });
+    working.add(work);
+    return true;
+  };
+
+  /** Called by sqs-consumer and awaited before each receive: here it waits for slots, an open gate, and after failures for the backoff. */
   const beforeReceive = async (): Promise<void> => {
     giveBackUnused();
     if (failures > 0) await pause(backoffMs(failures, options.random(), BACKOFF), stopping.signal);
     reserved = await slots.take(RECEIVE_MAX, stopping.signal);
+    // After the slots: the gate may have been closed while they were waited for. Slots that wait here are nobody else's.
+    await options.gate.opened(stopping.signal);
+    if (stopping.signal.aborted) giveBackUnused();
   };
   const giveBackUnused = (): void => {
     if (reserved > 0) slots.give(reserved);

@@ -10,7 +10,8 @@ const s = PRODUCT.schema;
  *             `body` is the message itself and `queue_url` where it came from, so that a waiting run can be sent again
  *             without asking the producer.
  * deliveries  one receive of a message, written before any work, so it survives SIGKILL and lets the next holder
- *             tell the story (obituary) and the cause.
+ *             tell the story (obituary) and the cause. The run's latest checkpoint at its begin, and whether it had
+ *             the worker to itself, tell later whether it got anywhere (run-progress.ts).
  * answers     one human answer, written before use: the same answer again is recognised, another one refused.
  * parked      a message we will not run: its original bytes, the code and the reason. Nothing is lost.
  *
@@ -32,6 +33,7 @@ export const workerMigrations: readonly Migration[] = [
         body text not null,
         graph_fingerprint text,
         first_checkpoint_id text,
+        first_step int,
         latest_checkpoint_id text,
         latest_step int,
         lost_deliveries int not null default 0,
@@ -63,6 +65,8 @@ export const workerMigrations: readonly Migration[] = [
         resumed_from_step int,
         started_at timestamptz not null default clock_timestamp(),
         last_beat timestamptz,
+        checkpoint_at_begin text,
+        alone boolean not null default false,
         ended_at timestamptz,
         outcome text,
         outcome_code text,

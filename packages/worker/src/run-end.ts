@@ -2,7 +2,7 @@
 import { recordError } from "@reprise/tracing";
 import type { Ending } from "./delivery.ts";
 import type { RunContext } from "./delivery-run.ts";
-import { errorName, errorText, WorkerError } from "./errors.ts";
+import { errorName, errorText, type RefusalCode, WorkerError } from "./errors.ts";
 import type { DriveResult } from "./graph.ts";
 import type { ResumeDecision } from "./graph-resume.ts";
 import type { ThreadState } from "./graph-state.ts";
@@ -12,10 +12,19 @@ import { park } from "./run-park.ts";
 import { markRun } from "./run-rows.ts";
 
 const RETRY = { baseMs: 1_000, maxMs: 300_000 } as const;
+/** A run that its worker cannot take now comes back after this, and up to twice as late. */
+const DEFER_MS = 1_000;
 /** A run whose graph this deploy does not have comes back after this, for the deploy that has it. */
 const GRAPH_CHANGED_MS = 30_000;
 /** The result kept in the row; the full state is in the checkpoint. UTF-16 units of JSON. */
 const RESULT_MAX = 65_536;
+
+/** The run stops here, until somebody redrives its message. */
+export interface ParkedStop {
+  readonly state: "parked";
+  readonly code: RefusalCode;
+  readonly reason: string;
+}
 
 /** The graph was driven and came back without an error. */
 export async function endDriven(context: RunContext, result: DriveResult): Promise<Ending> {
@@ -82,7 +91,7 @@ async function endRefused(
     await mark(context, { status: context.evidence.run.status });
     return ending(context, { outcome: "refused", code, reason, message: { do: "delete" } });
   }
-  return parkRun(context, code, reason);
+  return parkRun(context, { code, reason });
 }
 
 /** An error ended the drive. Faults are counted on the run, in PostgreSQL; hand-backs and lost leases are none. */
@@ -111,7 +120,7 @@ async function failedOnce(context: RunContext, error: unknown): Promise<Ending> 
   // Counted before the limit is looked at: the row alone knows all faults, those found at the beginning among them.
   const faults = await mark(context, { status: "running", failed: true, errorCode: code, errorText: cut(reason) });
   if (faults >= context.parts.config.faultLimit)
-    return endAtFaultLimit(context, `${faults} faults; the last: ${reason}`);
+    return parkRun(context, stopAtFaultLimit(`${faults} faults; the last: ${reason}`));
   const afterMs = backoffMs(faults, context.parts.random(), RETRY);
   return ending(context, { outcome: "failed_retry", code, reason, message: { do: "return", afterMs } });
 }
@@ -123,17 +132,26 @@ async function finish(context: RunContext, values: unknown, reason: string): Pro
   return ending(context, { outcome: "finished", reason, message: { do: "delete" } });
 }
 
+/** Not now, and no fault: the message comes back soon, to whichever worker receives then. */
+export function endDeferred(context: RunContext, reason: string): Ending {
+  const afterMs = DEFER_MS * (1 + context.parts.random());
+  return ending(context, { outcome: "deferred", reason, message: { do: "return", afterMs } });
+}
+
 /** Writes are settled already; row and lease go in one statement (closeRow), then visibility 0. */
-function handBack(context: RunContext, reason: string): Ending {
+export function handBack(context: RunContext, reason: string): Ending {
   return ending(context, { outcome: "handback", reason, message: { do: "return", afterMs: 0 } });
 }
 
 /** Killed between the count and the park: the next admission finds the limit reached. */
-export function endAtFaultLimit(context: RunContext, reason: string): Promise<Ending> {
-  return parkRun(context, "FAULT_LIMIT", reason);
+export function stopAtFaultLimit(reason: string): ParkedStop {
+  return { state: "parked", code: "FAULT_LIMIT", reason };
 }
 
-async function parkRun(context: RunContext, code: string, reason: string): Promise<Ending> {
+export async function parkRun(
+  context: RunContext,
+  { code, reason }: Pick<ParkedStop, "code" | "reason">,
+): Promise<Ending> {
   await keepMessage(context, code, reason, true);
   return ending(context, { outcome: "parked", code, reason, message: { do: "delete" } });
 }

@@ -154,8 +154,8 @@ export function checkpointMark(
   step: number,
 ): { readonly text: string; readonly values: unknown[] } {
   return {
-    text: `update ${s}.runs set first_checkpoint_id = coalesce(first_checkpoint_id, $2), latest_checkpoint_id = $2, latest_step = $3,
-             updated_at = clock_timestamp() where run_id = $1`,
+    text: `update ${s}.runs set first_checkpoint_id = coalesce(first_checkpoint_id, $2), first_step = coalesce(first_step, $3),
+             latest_checkpoint_id = $2, latest_step = $3, updated_at = clock_timestamp() where run_id = $1`,
     values: [runId, checkpointId, step],
   };
 }

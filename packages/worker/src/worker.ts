@@ -10,6 +10,7 @@ import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { createIntake, pause } from "./intake.ts";
+import { Gate } from "./intake-gate.ts";
 import { systemClock } from "./lease.ts";
 import { createLogger, type Logger } from "./log.ts";
 import { missingMigrations } from "./migrate.ts";
@@ -88,6 +89,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       log,
       exportObituary: options.exportObituary ?? (async () => {}),
     }),
+    gate: new Gate(),
     queue: {
       url: config.queueUrl,
       name: queueName(config.queueUrl),
@@ -105,6 +107,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const intake = createIntake({
     client: clients.poll,
     queueUrl: config.queueUrl,
+    gate: parts.gate,
     concurrency: config.concurrency,
     waitSeconds: config.waitSeconds,
     visibilitySeconds: config.visibilitySeconds,

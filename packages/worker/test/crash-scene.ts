@@ -49,7 +49,10 @@ export interface CrashScene {
   ): Promise<Worker>;
   /** What the healthy workers' obituaries told. */
   readonly obituaries: readonly LostDelivery[];
-  send(agent: string, run?: { readonly runId?: string; readonly pauseMs?: number }): Promise<string>;
+  send(
+    agent: string,
+    run?: { readonly runId?: string; readonly threadId?: string; readonly pauseMs?: number },
+  ): Promise<string>;
   sendBody(body: string): Promise<void>;
   row(runId: string): Promise<Row | undefined>;
   /** Resolves with the run's row when it has this status. */
@@ -195,7 +198,7 @@ async function openScene(
       const content = wish(customer, run.pauseMs);
       const sent = await sendRun(client, queueUrl, {
         agent,
-        threadId,
+        threadId: run.threadId ?? threadId,
         input: { messages: [{ role: "user", content }] },
         ...(run.runId === undefined ? {} : { runId: run.runId }),
       });

@@ -11,7 +11,7 @@ const told = process.env["CRASH_KILL"];
 // Written by crash-process.ts beside this file.
 const kills = killSwitch(told === undefined ? undefined : (JSON.parse(told) as Kill));
 
-export const agents = crashAgents(process.env["PAYMENTS_URL"] ?? "");
+export const agents = crashAgents(process.env["PAYMENTS_URL"] ?? "", () => process.kill(process.pid, "SIGKILL"));
 
 export const options: Pick<WorkerOptions, "pool" | "sqs"> = {
   sqs: () => watchedSqs({ endpoint: config.sqsEndpoint ?? "", region: config.awsRegion }, kills),

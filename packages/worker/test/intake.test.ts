@@ -2,6 +2,7 @@
 import { ReceiveMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createIntake, type Intake, type IntakeOptions, pause, type ReceivedMessage } from "../src/intake.ts";
+import { Gate } from "../src/intake-gate.ts";
 
 interface Options {
   readonly abortSignal: AbortSignal;
@@ -13,6 +14,7 @@ const others: unknown[] = [];
 let answers: Answer[];
 let startedAt: number;
 let intake: Intake;
+let gate: Gate;
 const onUnwanted = vi.fn<IntakeOptions["onUnwanted"]>();
 const onPollError = vi.fn<IntakeOptions["onPollError"]>();
 const handled: string[] = [];
@@ -25,6 +27,7 @@ beforeEach(() => {
   others.length = 0;
   handled.length = 0;
   answers = [];
+  gate = new Gate();
   onUnwanted.mockReset().mockResolvedValue(undefined);
   onPollError.mockReset();
   onDelivery = async () => {};
@@ -78,6 +81,7 @@ function begin(concurrency: number, random: () => number = () => 0.5): void {
   intake = createIntake({
     client,
     queueUrl: "http://127.0.0.1:1/000000000000/q",
+    gate,
     concurrency,
     waitSeconds: 20,
     visibilitySeconds: 60,
@@ -350,6 +354,50 @@ describe("failing receives", () => {
     await advance(25_000 + 1_100);
     expect(onPollError).toHaveBeenCalledTimes(1);
     expect(receives).toHaveLength(2);
+  });
+});
+
+describe("while a delivery works alone", () => {
+  test("nothing is received, a batch that comes late is given back unrun, and receives go on after it (C18)", async () => {
+    let arrive: () => void = () => undefined;
+    const arrived = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    const late: Answer = async (count) => {
+      await arrived;
+      return messages(3)(count, { abortSignal: new AbortController().signal });
+    };
+    answers = [messages(1), late, nothing];
+    let end: () => void = () => undefined;
+    onDelivery = () =>
+      new Promise((resolve) => {
+        end = resolve;
+      });
+    begin(10);
+    await advance(0);
+    expect(receives).toHaveLength(2);
+    const alone = await gate.alone(new AbortController().signal);
+    arrive();
+    await advance(1_000);
+    expect(handled).toHaveLength(1);
+    expect(onUnwanted).toHaveBeenCalledTimes(3);
+    expect(gate.turnedAway).toBe(3);
+    expect(receives).toHaveLength(2);
+    if (alone.state === "alone") alone.leave();
+    await advance(0);
+    expect(receives.map(({ count }) => count)).toEqual([10, 9, 9, 9]);
+    end();
+    await advance(0);
+    expect(intake.active()).toBe(0);
+  });
+
+  test("a stop ends the wait for the gate without a receive", async () => {
+    gate.enter();
+    await gate.alone(new AbortController().signal);
+    begin(10);
+    await advance(1_000);
+    await Promise.all([intake.stop(), advance(50)]);
+    expect(receives).toEqual([]);
   });
 });
 
