@@ -515,3 +515,27 @@ describe("defineTool", () => {
     expect(() => defineTool(definition)).toThrow(expect.objectContaining({ code: "INVALID_TOOL" }));
   });
 });
+
+describe("a call whose policy rules out sending again", () => {
+  it.each(["once", "lookup"] as const)(
+    "sends one request when the answer is the profile's in-flight status (%s, G09)",
+    async (effect) => {
+      const { fetch } = globalThis;
+      let sends = 0;
+      globalThis.fetch = async () => {
+        sends += 1;
+        return new Response("{}", { status: sends === 1 ? 409 : 200 });
+      };
+      const body = async (_: unknown, context: ToolContext): Promise<unknown> => {
+        const response = await context.fetch("https://api.example.test/", { method: "POST", body: "amount=12" });
+        if (!response.ok) throw new Error(`answered ${response.status}`);
+        return { id: "ch_1" };
+      };
+      const lookup = async (): Promise<LookupResult> => ({ status: "absent" });
+      const [reply] = await play(charge(body, { effect, lookup }), new MemoryLedger());
+      globalThis.fetch = fetch;
+      expect(sends).toBe(1);
+      expect(reply).toMatchObject({ status: "failed" });
+    },
+  );
+});
