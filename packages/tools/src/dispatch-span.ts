@@ -4,8 +4,6 @@ import { ATTR, createGate, definedAttributes, type Gate } from "@reprise/tracing
 import type { Echo } from "./effect.ts";
 import type { WireEvidence } from "./fetch.ts";
 
-// Not `tool.echo_of`: the sampler keeps every trace with an echo, and an equal call after a success is mostly a second wish.
-const REPEAT_AFTER_SUCCESS = "tool.repeat_after_success";
 const defaultGate = createGate();
 
 export interface ToolSpan {
@@ -33,8 +31,9 @@ export function toolSpan(span: Span, gate: Gate = defaultGate): ToolSpan {
     },
     callRef: (source) => set({ [ATTR.toolCallRefSource]: source }),
     decided: (decision, seen) => set({ [ATTR.toolDecision]: decision, [ATTR.toolEffectSeen]: seen }),
+    // Not `tool.echo_of`: the sampler keeps every trace with an echo, and an equal call after a success is mostly a second wish.
     echo: ({ toolCallId, after }) =>
-      set({ [after === "unknown" ? ATTR.toolEchoOf : REPEAT_AFTER_SUCCESS]: toolCallId }),
+      set({ [after === "unknown" ? ATTR.toolEchoOf : ATTR.toolRepeatAfterSuccess]: toolCallId }),
     wire(evidence, keyExpected) {
       const made = evidence.requests.length + evidence.dropped + evidence.inFlight;
       const writes = evidence.requests.filter((request) => !request.read && request.end !== "not_sent");

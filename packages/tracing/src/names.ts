@@ -73,6 +73,7 @@ export const ATTR = {
   toolAttemptFailed: "tool.attempt_failed",
   toolCallRefSource: "tool.call_ref_source",
   toolEchoOf: "tool.echo_of",
+  toolRepeatAfterSuccess: "tool.repeat_after_success",
   toolEffectSeen: "tool.effect_seen",
   toolHttpRequests: "tool.http_requests",
   toolKeySent: "tool.key_sent",

@@ -234,6 +234,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
         deliveryId: delivery.deliveryId,
         holder: parts.worker,
         threadFence: context.fence,
+        gate: parts.spanGate,
         signal: context.signal,
         isLeaseLive: () => lease.isLive(),
         ...(delivery.receiveCount === undefined ? {} : { receiveCount: delivery.receiveCount }),

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Message } from "@aws-sdk/client-sqs";
 import { type Span, SpanKind } from "@opentelemetry/api";
 import type { Ledger } from "@reprise/tools";
-import { ATTR, extractTrace, recordError, SPAN, withSpan } from "@reprise/tracing";
+import { ATTR, extractTrace, type Gate, recordError, SPAN, withSpan } from "@reprise/tracing";
 import type pg from "pg";
 import type { Agent } from "./agent.ts";
 import type { Config } from "./config.ts";
@@ -11,7 +11,7 @@ import type { Burial } from "./delivery-bury.ts";
 import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { ReceivedMessage } from "./intake.ts";
-import type { Gate } from "./intake-gate.ts";
+import type { IntakeGate } from "./intake-gate.ts";
 import type { Clock } from "./lease.ts";
 import { backoffMs } from "./lease-time.ts";
 import type { Logger } from "./log.ts";
@@ -29,8 +29,10 @@ export interface WorkerParts {
   readonly settler: Settler;
   readonly agents: ReadonlyMap<string, Agent>;
   readonly burial: Burial;
+  /** What of tool arguments and results may stand on spans; applied at the source, for whichever SDK exports them. */
+  readonly spanGate: Gate;
   /** Passed by each delivery; closed while one works alone. */
-  readonly gate: Gate;
+  readonly gate: IntakeGate;
   readonly queue: { readonly url: string; readonly name: string; readonly maxReceives: number | undefined };
   /** Host, process and start: who this worker is, in rows and spans. */
   readonly worker: string;

@@ -8,7 +8,7 @@ export type Alone =
   | { readonly state: "waited"; readonly others: number };
 
 /** Counts who is inside. Closed from the moment one asks to be alone, so that the wait ends with those already here. */
-export class Gate {
+export class IntakeGate {
   #inside = 0;
   #closed = false;
   #turnedAway = 0;

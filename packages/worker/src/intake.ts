@@ -3,7 +3,7 @@ import type { Message, SQSClient } from "@aws-sdk/client-sqs";
 import pLimit from "p-limit";
 import { Consumer } from "sqs-consumer";
 import { pollClient } from "./intake-client.ts";
-import type { Gate } from "./intake-gate.ts";
+import type { IntakeGate } from "./intake-gate.ts";
 import { Slots } from "./intake-slots.ts";
 import { backoffMs } from "./lease-time.ts";
 
@@ -18,7 +18,7 @@ export interface IntakeOptions {
   readonly client: SQSClient;
   readonly queueUrl: string;
   /** Closed while a delivery works alone: nothing is received then. */
-  readonly gate: Gate;
+  readonly gate: IntakeGate;
   readonly concurrency: number;
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;

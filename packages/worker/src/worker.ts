@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { type Ledger, PostgresLedger } from "@reprise/tools";
-import { type LostDelivery, PRODUCT } from "@reprise/tracing";
+import { createGate, type LostDelivery, PRODUCT } from "@reprise/tracing";
 import type pg from "pg";
 import { type Agent, agentsByName } from "./agent.ts";
 import type { Config } from "./config.ts";
@@ -10,7 +10,7 @@ import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { createIntake, pause } from "./intake.ts";
-import { Gate } from "./intake-gate.ts";
+import { IntakeGate } from "./intake-gate.ts";
 import { systemClock } from "./lease.ts";
 import { createLogger, type Logger } from "./log.ts";
 import { missingMigrations } from "./migrate.ts";
@@ -80,6 +80,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     ledger,
     settler: createSettler({ client: clients.settle, queueUrl: config.queueUrl }),
     agents: agentsByName(options.agents),
+    spanGate: createGate({ content: config.content }),
     burial: new Burial({
       pool,
       ledger,
@@ -89,7 +90,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       log,
       exportObituary: options.exportObituary ?? (async () => {}),
     }),
-    gate: new Gate(),
+    gate: new IntakeGate(),
     queue: {
       url: config.queueUrl,
       name: queueName(config.queueUrl),

@@ -1,6 +1,6 @@
 // Proves the gate: side by side until one asks to be alone, nobody in while it is, one asker at a time, and a wait that ends.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type Alone, Gate } from "../src/intake-gate.ts";
+import { type Alone, IntakeGate } from "../src/intake-gate.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -11,8 +11,8 @@ afterEach(() => {
 
 const never = new AbortController().signal;
 
-function full(count: number): Gate {
-  const gate = new Gate();
+function full(count: number): IntakeGate {
+  const gate = new IntakeGate();
   for (let entered = 0; entered < count; entered += 1) expect(gate.enter()).toBe(true);
   return gate;
 }

@@ -2,7 +2,7 @@
 import { ReceiveMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createIntake, type Intake, type IntakeOptions, pause, type ReceivedMessage } from "../src/intake.ts";
-import { Gate } from "../src/intake-gate.ts";
+import { IntakeGate } from "../src/intake-gate.ts";
 
 interface Options {
   readonly abortSignal: AbortSignal;
@@ -14,7 +14,7 @@ const others: unknown[] = [];
 let answers: Answer[];
 let startedAt: number;
 let intake: Intake;
-let gate: Gate;
+let gate: IntakeGate;
 const onUnwanted = vi.fn<IntakeOptions["onUnwanted"]>();
 const onPollError = vi.fn<IntakeOptions["onPollError"]>();
 const handled: string[] = [];
@@ -27,7 +27,7 @@ beforeEach(() => {
   others.length = 0;
   handled.length = 0;
   answers = [];
-  gate = new Gate();
+  gate = new IntakeGate();
   onUnwanted.mockReset().mockResolvedValue(undefined);
   onPollError.mockReset();
   onDelivery = async () => {};

@@ -1,12 +1,12 @@
 // Proves how the wait for the worker ends: driven alone, deferred, handed back or lost; none of them counts a fault.
 import { expect, test, vi } from "vitest";
 import type { RunContext } from "../src/delivery-run.ts";
-import { Gate } from "../src/intake-gate.ts";
+import { IntakeGate } from "../src/intake-gate.ts";
 import { workAlone } from "../src/run-alone.ts";
 
 interface Stand {
   readonly context: RunContext;
-  readonly gate: Gate;
+  readonly gate: IntakeGate;
   readonly log: string[];
   readonly deadline: AbortController;
   readonly drain: AbortController;
@@ -14,7 +14,7 @@ interface Stand {
 }
 
 function stand(inside: number): Stand {
-  const gate = new Gate();
+  const gate = new IntakeGate();
   for (let entered = 0; entered < inside; entered += 1) gate.enter();
   const [deadline, drain, lease] = [new AbortController(), new AbortController(), new AbortController()];
   const log: string[] = [];
