@@ -138,7 +138,8 @@ export class TailSamplingProcessor implements SpanProcessor {
     const { maxBufferedBytes } = this.#settings;
     if (this.#bufferedBytes <= maxBufferedBytes) return;
     if (trace.bytes * 4 > maxBufferedBytes) this.#force(trace, "buffered_bytes");
-    while (this.#bufferedBytes > maxBufferedBytes) this.#forceOldest("buffered_bytes");
+    // Each verdict takes one away, so this ends even if the sum were wrong.
+    while (this.#bufferedBytes > maxBufferedBytes && this.#live.undecided.size > 0) this.#forceOldest("buffered_bytes");
   }
 
   #ended(span: ReadableSpan): void {
