@@ -33,6 +33,8 @@ export const ATTR = {
   outcome: "agent.outcome",
   outcomeCode: "agent.outcome_code",
   superseded: "agent.superseded",
+  /** The run was lost without progress before, so its worker does nothing else meanwhile. */
+  alone: "agent.alone",
   worker: "agent.worker",
   /** On every span of an obituary: built afterwards from rows, not recorded by the process that died. */
   reconstructed: "agent.reconstructed",
@@ -92,6 +94,8 @@ export const ATTR = {
   checkpointNamespace: "checkpoint.ns",
   // sampling
   samplingReason: "sampling.reason",
+  /** On a snapshot of a span that was still open: the span itself follows under its own id. */
+  samplingPending: "sampling.pending",
   // OpenTelemetry
   errorType: "error.type",
 } as const;

@@ -6,9 +6,6 @@ import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import { ATTR } from "./names.ts";
 
-/** On every snapshot, true. */
-export const PENDING = "sampling.pending";
-
 const EMPTY: HrTime = [0, 0];
 
 /**
@@ -19,7 +16,7 @@ const EMPTY: HrTime = [0, 0];
 export function snapshotOf(span: ReadableSpan): ReadableSpan {
   const parent = span.spanContext();
   const own: SpanContext = { ...parent, spanId: randomBytes(8).toString("hex") };
-  const attributes: Attributes = { ...span.attributes, [PENDING]: true };
+  const attributes: Attributes = { ...span.attributes, [ATTR.samplingPending]: true };
   // Would make the export view move it below an obituary; its parent goes there.
   delete attributes[ATTR.superseded];
   return {

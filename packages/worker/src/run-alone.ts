@@ -1,4 +1,5 @@
 // Working alone: a run that was lost without progress waits until its worker does nothing else, and keeps it that way.
+import { ATTR } from "@reprise/tracing";
 import type { Ending } from "./delivery.ts";
 import { noteAlone } from "./delivery-rows.ts";
 import type { RunContext } from "./delivery-run.ts";
@@ -17,6 +18,7 @@ export async function workAlone(context: RunContext, go: () => Promise<Ending>):
       try {
         // Noted before the thread's state is read: reading it may be what kills. Killed before this line, it was not alone.
         await noteAlone(parts.pool, delivery.deliveryId);
+        delivery.root.setAttribute(ATTR.alone, true);
         deadline.restart();
         return await go();
       } finally {

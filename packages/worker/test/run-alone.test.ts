@@ -21,7 +21,10 @@ function stand(inside: number): Stand {
   const context = {
     request: { threadId: "t" },
     fence: "7",
-    delivery: { deliveryId: "d" },
+    delivery: {
+      deliveryId: "d",
+      root: { setAttribute: (name: string, value: unknown) => void log.push(`${name}=${String(value)}`) },
+    },
     parts: {
       gate,
       drain: { asked: drain.signal },
@@ -52,7 +55,7 @@ test("it is noted as alone before it is driven, its deadline counts from then, a
     return { outcome: "finished", reason: "done", message: { do: "delete" }, row: "written" };
   });
   expect(await workAlone(context, go)).toMatchObject({ outcome: "finished" });
-  expect(log).toEqual(["noted alone", "deadline restarted", "closed"]);
+  expect(log).toEqual(["noted alone", "agent.alone=true", "deadline restarted", "closed"]);
   expect(gate.enter()).toBe(true);
 });
 
