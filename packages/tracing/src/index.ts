@@ -14,7 +14,7 @@ export { FILTER_DEPTH_MAX, FILTER_LENGTH_MAX, type ParsedFilter, parseFilter } f
 export { createGate, type Gate, type GatedError, type GatedValue, type GateOptions } from "./gate.ts";
 // set-up
 export { registerLoader } from "./loader.ts";
-export { ATTR, EVENT, type SamplingReason, SPAN } from "./names.ts";
+export { ATTR, EVENT, METRIC, type SamplingReason, SPAN } from "./names.ts";
 export { type LostCheckpoint, type LostDelivery, type OpenExecution, obituarySpans } from "./obituary.ts";
 export { PRODUCT } from "./product.ts";
 // time that no child covers

@@ -96,6 +96,10 @@ export const ATTR = {
   samplingReason: "sampling.reason",
   /** On a snapshot of a span that was still open: the span itself follows under its own id. */
   samplingPending: "sampling.pending",
+  // sampling, on metrics
+  samplingVerdict: "sampling.verdict",
+  samplingDropCause: "sampling.drop_cause",
+  samplingCap: "sampling.cap",
   // OpenTelemetry
   errorType: "error.type",
 } as const;
@@ -106,6 +110,46 @@ export const EVENT = {
   toolCallComplete: "tool_call_complete",
   leaseLost: "lease.lost",
   workerLost: "worker lost",
+} as const;
+
+/** Metric names. OpenTelemetry's where it has one; no attribute of any of them names a run, a thread or a message. */
+export const METRIC = {
+  // worker
+  processDuration: "messaging.process.duration",
+  consumedMessages: "messaging.client.consumed.messages",
+  clientOperationDuration: "messaging.client.operation.duration",
+  deliveriesActive: "agent.deliveries.active",
+  deliveriesEnded: "agent.deliveries.ended",
+  deliveriesHandedBack: "agent.deliveries.handed_back",
+  deliveriesRedelivered: "agent.deliveries.redelivered",
+  messagesParked: "agent.messages.parked",
+  receiveCount: "agent.receives.count",
+  receiveCountMissing: "agent.receives.count_missing",
+  receivesUnseen: "agent.receives.unseen",
+  pollsFailed: "agent.polls.failed",
+  leasesLost: "agent.leases.lost",
+  leaseOldestAge: "agent.leases.oldest_age",
+  slotsUsed: "agent.slots.used",
+  slotsFree: "agent.slots.free",
+  obituariesExported: "agent.obituaries.exported",
+  obituariesFailed: "agent.obituaries.failed",
+  // sampler and gate
+  tracesDecided: "sampling.traces.decided",
+  tracesUndecided: "sampling.traces.undecided",
+  tracesBroughtBack: "sampling.traces.brought_back",
+  decisionAge: "sampling.decision.age",
+  capsForced: "sampling.caps.forced",
+  policiesFailed: "sampling.policies.failed",
+  spansReleased: "sampling.spans.released",
+  spansExported: "sampling.spans.exported",
+  spansDropped: "sampling.spans.dropped",
+  spansLate: "sampling.spans.late",
+  spansBuffered: "sampling.spans.buffered",
+  spansQueued: "sampling.spans.queued",
+  snapshotsEmitted: "sampling.snapshots.emitted",
+  bufferBytes: "sampling.buffer.bytes",
+  queueBytes: "sampling.queue.bytes",
+  valuesRedacted: "sampling.values.redacted",
 } as const;
 
 /** Why a kept trace was kept, in `sampling.reason` on its local root. */
