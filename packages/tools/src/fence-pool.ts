@@ -6,6 +6,8 @@ import { ASSERT_FENCE_SQL, type FenceRef, isFenceLostError } from "./fence.ts";
 export interface FencedStatement {
   readonly text: string;
   readonly values: readonly unknown[];
+  /** What the statement returned; called before the COMMIT, so it may note but not act on the outcome. */
+  readonly onRows?: (rows: readonly Record<string, unknown>[]) => void;
 }
 
 export interface FencedPoolOptions {
@@ -65,7 +67,10 @@ class FencedClient {
   }
 
   async #commit(): QueryAnswer {
-    for (const { text, values } of this.#beforeCommit) await this.#send(text, [...values]);
+    for (const { text, values, onRows } of this.#beforeCommit) {
+      const { rows } = await this.#send(text, [...values]);
+      onRows?.(rows);
+    }
     const answer = await this.#send("COMMIT");
     this.#open = false;
     // PostgreSQL answers COMMIT of an aborted transaction with ROLLBACK and no error.

@@ -61,14 +61,15 @@ const BEGIN = `
   ), run as (
     update ${s}.runs set status = 'running', graph_fingerprint = coalesce(graph_fingerprint, $5), ended_at = null, interrupts = null,
       lost_deliveries = case when $6 then 0 else lost_deliveries + (select count(*)::int from lost where fence is not null) end,
-      failed_deliveries = case when $6 then 0 else failed_deliveries end, updated_at = clock_timestamp()
+      failed_deliveries = case when $6 then 0 else failed_deliveries end,
+      cancel_requested_at = case when $6 then null else cancel_requested_at end, updated_at = clock_timestamp()
     where run_id = $1 and exists (select 1 from mine) returning *
   ), counted as (
     select checkpoint_at_begin, alone, fence from (
       select * from ${s}.deliveries where run_id = $1 and outcome = 'lost' union all select * from lost) every
     where fence is not null order by fence desc limit (select lost_deliveries from run)
   )
-  select (select count(*)::int from mine) as mine, (select lost_deliveries + failed_deliveries from run) as faults,
+  select (select count(*)::int from mine) as mine, (select cancel_requested_at is not null from run) as cancel_asked, (select lost_deliveries + failed_deliveries from run) as faults,
     coalesce((select json_agg(row_to_json(l) order by l.started_ms) from (select ${lostColumns("lost")} from lost) l), '[]') as lost,
     coalesce((select json_agg(row_to_json(c) order by c.fence desc) from counted c), '[]') as counted,
     (select json_build_object('first_step', first_step, 'latest_step', latest_step, 'latest_checkpoint_id', latest_checkpoint_id)
@@ -76,6 +77,7 @@ const BEGIN = `
 
 const begunSchema = z.object({
   mine: z.number(),
+  cancel_asked: z.boolean().nullable(),
   faults: z.number().nullable(),
   lost: z.array(lostSchema),
   counted: z.array(z.object({ checkpoint_at_begin: z.string().nullable(), alone: z.boolean() })),
@@ -105,6 +107,8 @@ export interface BegunDelivery {
   readonly faults: number;
   /** Those lost deliveries among the faults, most recent first, and whether the run got on in them. */
   readonly lostWork: readonly LostDelivery[];
+  /** Somebody asked for the run's end, and the delivery that was to end it is among the lost, or handed back. */
+  readonly cancelAsked: boolean;
 }
 
 /** @returns undefined when our own row was ended meanwhile: we are the late one. */
@@ -127,7 +131,12 @@ export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promis
   const lostWork = answer.counted.map(({ checkpoint_at_begin, alone }) =>
     progressOf({ checkpointAtBegin: checkpoint_at_begin ?? undefined, alone }, standing),
   );
-  return { lost: answer.lost.map(lostRowOf), faults: answer.faults ?? 0, lostWork };
+  return {
+    lost: answer.lost.map(lostRowOf),
+    faults: answer.faults ?? 0,
+    lostWork,
+    cancelAsked: answer.cancel_asked === true,
+  };
 }
 
 export function lostRowOf(row: z.infer<typeof lostSchema>): LostDeliveryRow {
@@ -193,20 +202,29 @@ export async function endDelivery(db: Queryable, end: EndDelivery): Promise<bool
   return z.object({ ended: z.number() }).parse(rows[0]).ended === 1;
 }
 
-/** One beat: lease and last_beat together. False when the fence is no longer ours. */
+export interface Beat {
+  /** False when the fence is no longer ours. */
+  readonly held: boolean;
+  /** Somebody asked for the run's cancel: the beat brings it. */
+  readonly cancelAsked: boolean;
+}
+
+/** One beat: lease and last_beat together. */
 export async function beatDelivery(
   db: Queryable,
   beat: { readonly deliveryId: string; readonly threadId: string; readonly fence: string; readonly leaseMs: number },
-): Promise<boolean> {
+): Promise<Beat> {
   const { rows } = await db.query(
     `with lease as (
        update ${s}.thread_leases set expires_at = clock_timestamp() + $4::int * interval '1 millisecond'
        where thread_id = $2 and fence = $3::bigint returning 1
      ), beat as (
-       update ${s}.deliveries set last_beat = clock_timestamp() where delivery_id = $1 and exists (select 1 from lease)
+       update ${s}.deliveries set last_beat = clock_timestamp() where delivery_id = $1 and exists (select 1 from lease) returning run_id
      )
-     select count(*)::int as held from lease`,
+     select (select count(*)::int from lease) as held,
+       (select cancel_requested_at is not null from ${s}.runs r join beat on r.run_id = beat.run_id) as cancel_asked`,
     [beat.deliveryId, beat.threadId, beat.fence, Math.round(beat.leaseMs)],
   );
-  return z.object({ held: z.number() }).parse(rows[0]).held === 1;
+  const { held, cancel_asked } = z.object({ held: z.number(), cancel_asked: z.boolean().nullable() }).parse(rows[0]);
+  return { held: held === 1, cancelAsked: cancel_asked === true };
 }

@@ -15,11 +15,12 @@ import { type DriveResult, drive, type Invocation } from "./graph.ts";
 import { closeOpenCalls } from "./graph-close.ts";
 import { decideResume, type ResumeDecision } from "./graph-resume.ts";
 import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
-import { pause } from "./intake.ts";
+import { pause } from "./intake-pause.ts";
 import { Lease } from "./lease.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
 import { workAlone } from "./run-alone.ts";
-import { endDriven, endFailed, endMarked, parkRun, stopAtFaultLimit } from "./run-end.ts";
+import { type Cancel, startCancel } from "./run-cancel.ts";
+import { endCancelled, endDriven, endFailed, endMarked, parkRun, stopAtFaultLimit } from "./run-end.ts";
 import { decideProgress } from "./run-progress.ts";
 import type { RunEvidence } from "./run-rows.ts";
 
@@ -41,21 +42,24 @@ export interface RunContext extends LeasedRun {
   readonly lease: Lease;
   readonly savers: DeliverySaver;
   readonly deadline: Deadline;
-  /** Lease lost, deadline, forced drain: whatever fires first. */
+  readonly cancel: Cancel;
+  /** Lease lost, deadline, cancel, forced drain: whatever fires first. */
   readonly signal: AbortSignal;
 }
 
 export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Promise<Ending> {
-  const lease = startLease(parts, delivery, leased);
+  const cancel = startCancel(leased.request.runId);
+  const lease = startLease(parts, delivery, { ...leased, cancel });
   const deadline = startDeadline(parts.clock, parts.config.runDeadlineSeconds);
   const context: RunContext = {
     ...leased,
     parts,
     delivery,
     lease,
-    savers: saverFor(parts, delivery, leased),
+    savers: saverFor(parts, delivery, { ...leased, cancel }),
     deadline,
-    signal: AbortSignal.any([lease.signal, parts.drain.forced, deadline.signal]),
+    cancel,
+    signal: AbortSignal.any([lease.signal, parts.drain.forced, deadline.signal, cancel.signal]),
   };
   try {
     return await leasedSteps(context);
@@ -82,6 +86,7 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
     throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
   await bury(context, begun.lost);
   const cause = nameCause(context, begun.lost);
+  if (begun.cancelAsked) return endCancelled(context);
   const next =
     begun.faults >= parts.config.faultLimit
       ? stopAtFaultLimit(`${begun.faults} faults; the last: a worker that was lost`)
@@ -246,14 +251,16 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
     });
     return await endDriven(context, result);
   } catch (error) {
-    if (!isControlFlow(error)) recordError(delivery.root, error);
+    if (!isControlFlow(error) && !context.cancel.signal.aborted) recordError(delivery.root, error);
     throw error;
   } finally {
     parts.drain.asked.removeEventListener("abort", askDrain);
   }
 }
 
-function startLease(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Lease {
+type Cancellable = LeasedRun & { readonly cancel: Cancel };
+
+function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable): Lease {
   const { threadId } = leased.request;
   const lease = new Lease(
     {
@@ -261,8 +268,12 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): 
       clock: parts.clock,
       random: parts.random,
       extend: () => parts.settler.setVisibility(delivery.receiptHandle, parts.config.visibilitySeconds),
-      renew: (leaseMs) =>
-        beatDelivery(parts.pool, { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs }),
+      renew: async (leaseMs) => {
+        const beat = { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs };
+        const { held, cancelAsked } = await beatDelivery(parts.pool, beat);
+        if (held && cancelAsked) leased.cancel.ask();
+        return held;
+      },
       onLost: (error) => {
         delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
         parts.log.warn({ delivery_id: delivery.deliveryId, run_id: leased.request.runId }, error.message);
@@ -276,7 +287,7 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): 
   return lease;
 }
 
-function saverFor(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): DeliverySaver {
+function saverFor(parts: WorkerParts, delivery: Delivery, leased: Cancellable): DeliverySaver {
   const context = trace.getActiveSpan()?.spanContext();
   return deliverySaver({
     pool: parts.pool,
@@ -284,6 +295,7 @@ function saverFor(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): De
     runId: leased.request.runId,
     threadId: leased.request.threadId,
     fence: leased.fence,
+    onCancelAsked: () => leased.cancel.ask(),
     metadata: {
       run_id: leased.request.runId,
       delivery_id: delivery.deliveryId,

@@ -26,6 +26,8 @@ export interface DeliverySaverParts {
   readonly runId?: string;
   readonly threadId: string;
   readonly fence: string;
+  /** Called when a root checkpoint's mark finds that the run's cancel was asked: before the next step begins. */
+  readonly onCancelAsked?: () => void;
   /** Goes into each checkpoint's metadata: who wrote it, for resume, obituary and diagnosis. */
   readonly metadata: Readonly<Record<string, string | number | boolean>>;
 }
@@ -75,8 +77,12 @@ class FencedSaver extends BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
     const isRoot = (config.configurable?.["checkpoint_ns"] ?? "") === "";
-    const { runId } = this.#parts;
-    const mark = isRoot && runId !== undefined ? [checkpointMark(runId, checkpoint.id, metadata.step)] : [];
+    const { runId, onCancelAsked } = this.#parts;
+    const mark: FencedStatement[] = [];
+    if (isRoot && runId !== undefined) {
+      const onRows: FencedStatement["onRows"] = ([row]) => row?.["cancel_asked"] === true && onCancelAsked?.();
+      mark.push({ ...checkpointMark(runId, checkpoint.id, metadata.step), onRows });
+    }
     return this.#writerWith(mark).put(config, checkpoint, metadata, newVersions);
   }
 

@@ -42,7 +42,18 @@ export type WorkerErrorCode =
   | "SETTLE_FAILED"
   | "SEND_FAILED"
   | "LEASE_LOST"
-  | "RUN_DEADLINE";
+  | "RUN_DEADLINE"
+  | "RUN_CANCELLED"
+  | "RUN_UNKNOWN"
+  | "RUN_ENDED"
+  | "PARKED_UNKNOWN"
+  | "REDRIVE_REFUSED"
+  | "PRUNE_TOO_RECENT"
+  | "EFFECT_UNKNOWN_CALL"
+  | "EFFECT_AMBIGUOUS"
+  | "SETTLE_REFUSED"
+  | "TRACE_UNKNOWN"
+  | "TRACE_SOURCE";
 
 /** Base class of the package's errors. `code` is stable; the message may be reworded. */
 export class WorkerError extends Error {

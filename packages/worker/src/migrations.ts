@@ -13,7 +13,8 @@ const s = PRODUCT.schema;
  *             tell the story (obituary) and the cause. The run's latest checkpoint at its begin, and whether it had
  *             the worker to itself, tell later whether it got anywhere (run-progress.ts).
  * answers     one human answer, written before use: the same answer again is recognised, another one refused.
- * parked      a message we will not run: its original bytes, the code and the reason. Nothing is lost.
+ * parked      a message we will not run: its original bytes, the code and the reason. Nothing is lost. A redrive is noted
+ *             before its send (`redrive_started_at`) and after it, with the id of the new message (`redriven_as`).
  *
  * JSON is kept as text: jsonb refuses NUL and lone surrogates (case E01), and nothing here is queried by path.
  */
@@ -39,6 +40,8 @@ export const workerMigrations: readonly Migration[] = [
         lost_deliveries int not null default 0,
         failed_deliveries int not null default 0,
         interrupts text,
+        cancel_requested_at timestamptz,
+        cancel_reason text,
         result text,
         error_code text,
         error_text text,
@@ -97,6 +100,10 @@ export const workerMigrations: readonly Migration[] = [
         message_attributes text not null,
         trace_id text not null,
         parked_at timestamptz not null default clock_timestamp(),
+        redrive_started_at timestamptz,
+        redriven_at timestamptz,
+        redriven_by text,
+        redriven_as text,
         unique (sqs_message_id, code)
       );
     `,

@@ -8,8 +8,9 @@ import type { ResumeDecision } from "./graph-resume.ts";
 import type { ThreadState } from "./graph-state.ts";
 import { backoffMs } from "./lease-time.ts";
 import type { RunStatus } from "./run.ts";
+import { CANCELLED } from "./run-cancel.ts";
 import { park } from "./run-park.ts";
-import { markRun } from "./run-rows.ts";
+import { type MarkedRun, markRun } from "./run-rows.ts";
 
 const RETRY = { baseMs: 1_000, maxMs: 300_000 } as const;
 /** A run that its worker cannot take now comes back after this, and up to twice as late. */
@@ -34,7 +35,8 @@ export async function endDriven(context: RunContext, result: DriveResult): Promi
       return finish(context, result.values, "the graph ended");
     case "interrupted": {
       const interrupts = cut(JSON.stringify(result.interrupts));
-      await mark(context, { status: "interrupted", interrupts });
+      const marked = await mark(context, { status: "interrupted", interrupts });
+      if (marked.status === "cancelled") return cancelled(context);
       const ids = result.interrupts.map((interrupt) => interrupt.id).join(", ");
       return ending(context, {
         outcome: "interrupted",
@@ -100,8 +102,9 @@ export async function endFailed(context: RunContext, error: unknown): Promise<En
   await context.savers.settle();
   if (lease.signal.aborted || isLost(error)) return leaseLost(error);
   if (parts.drain.forced.aborted) return handBack(context, "SIGTERM: stopped by the end of the drain");
-  recordError(delivery.root, error);
   try {
+    if (context.cancel.signal.aborted) return await endCancelled(context);
+    recordError(delivery.root, error);
     return await failedOnce(context, context.signal.aborted ? context.signal.reason : error);
   } catch (late) {
     if (isLost(late)) return leaseLost(late);
@@ -118,11 +121,33 @@ async function failedOnce(context: RunContext, error: unknown): Promise<Ending> 
   const code = errorName(error);
   const reason = errorText(error);
   // Counted before the limit is looked at: the row alone knows all faults, those found at the beginning among them.
-  const faults = await mark(context, { status: "running", failed: true, errorCode: code, errorText: cut(reason) });
+  const { faults, status } = await mark(context, {
+    status: "running",
+    failed: true,
+    errorCode: code,
+    errorText: cut(reason),
+  });
+  if (status === "cancelled") return cancelled(context);
   if (faults >= context.parts.config.faultLimit)
     return parkRun(context, stopAtFaultLimit(`${faults} faults; the last: ${reason}`));
   const afterMs = backoffMs(faults, context.parts.random(), RETRY);
   return ending(context, { outcome: "failed_retry", code, reason, message: { do: "return", afterMs } });
+}
+
+/** The run's signal fired, or its cancel was asked before it could begin. What tools left open is unknown, as after a deadline. */
+export async function endCancelled(context: RunContext): Promise<Ending> {
+  // Killed after this and before the delete: the next delivery finds the run cancelled and settles the message.
+  await mark(context, { status: "cancelled", errorCode: CANCELLED, errorText: "cancelled by an operator" });
+  return cancelled(context);
+}
+
+function cancelled(context: RunContext): Ending {
+  return ending(context, {
+    outcome: "cancelled",
+    code: CANCELLED,
+    reason: "cancelled by an operator",
+    message: { do: "delete" },
+  });
 }
 
 async function finish(context: RunContext, values: unknown, reason: string): Promise<Ending> {
@@ -186,19 +211,19 @@ interface Mark {
   readonly failed?: true;
 }
 
-/** Under the fence: a worker that lost the thread marks nothing, and learns it here. @returns the run's faults */
-async function mark(context: RunContext, mark: Mark): Promise<number> {
+/** Under the fence: a worker that lost the thread marks nothing, and learns it here. */
+async function mark(context: RunContext, mark: Mark): Promise<MarkedRun> {
   const { parts, request, delivery, fence } = context;
-  const faults = await markRun(parts.pool, {
+  const marked = await markRun(parts.pool, {
     ...mark,
     runId: request.runId,
     deliveryId: delivery.deliveryId,
     threadId: request.threadId,
     fence,
   });
-  if (faults === undefined)
+  if (marked === undefined)
     throw new WorkerError("LEASE_LOST", `run ${request.runId} is held by another delivery; nothing was marked`);
-  return faults;
+  return marked;
 }
 
 function ending(context: RunContext, how: Omit<Ending, "row" | "release">): Ending {

@@ -155,7 +155,8 @@ export function checkpointMark(
 ): { readonly text: string; readonly values: unknown[] } {
   return {
     text: `update ${s}.runs set first_checkpoint_id = coalesce(first_checkpoint_id, $2), first_step = coalesce(first_step, $3),
-             latest_checkpoint_id = $2, latest_step = $3, updated_at = clock_timestamp() where run_id = $1`,
+             latest_checkpoint_id = $2, latest_step = $3, updated_at = clock_timestamp() where run_id = $1
+           returning cancel_requested_at is not null as cancel_asked`,
     values: [runId, checkpointId, step],
   };
 }
@@ -174,18 +175,26 @@ export interface RunEnd {
   readonly failed?: boolean;
 }
 
+export interface MarkedRun {
+  /** Lost and failed deliveries. */
+  readonly faults: number;
+  /** The status asked for, or `cancelled`: an unfinished run whose cancel was asked meanwhile ends here. */
+  readonly status: RunStatus;
+}
+
 /**
  * Sets the run's status under the fence.
  *
- * @returns the run's lost and failed deliveries, or undefined when the fence is no longer ours: then nothing was written
+ * @returns undefined when the fence is no longer ours: then nothing was written
  */
-export async function markRun(db: Queryable, end: RunEnd): Promise<number | undefined> {
+export async function markRun(db: Queryable, end: RunEnd): Promise<MarkedRun | undefined> {
   const { rows } = await db.query(
-    `update ${s}.runs set status = $3, result = coalesce($4, result), interrupts = $5, error_code = $6, error_text = $7,
+    `update ${s}.runs set status = case when ${cancelNow("$3")} then 'cancelled' else $3 end,
+       result = coalesce($4, result), interrupts = $5, error_code = $6, error_text = $7,
        failed_deliveries = failed_deliveries + $8, updated_at = clock_timestamp(),
-       ended_at = case when $3 in ('queued', 'running', 'interrupted') then null else clock_timestamp() end
+       ended_at = case when $3 not in ('queued', 'running', 'interrupted') or ${cancelNow("$3")} then clock_timestamp() end
      where run_id = $1 and exists (select 1 from ${s}.thread_leases l where l.thread_id = $9 and l.fence = $2::bigint)
-     returning lost_deliveries + failed_deliveries as faults`,
+     returning lost_deliveries + failed_deliveries as faults, status`,
     [
       end.runId,
       end.fence,
@@ -198,7 +207,17 @@ export async function markRun(db: Queryable, end: RunEnd): Promise<number | unde
       end.threadId,
     ],
   );
-  return rows[0] === undefined ? undefined : z.object({ faults: z.number() }).parse(rows[0]).faults;
+  return rows[0] === undefined ? undefined : markedSchema.parse(rows[0]);
+}
+
+const markedSchema = z.object({
+  faults: z.number(),
+  status: z.custom<RunStatus>((value) => typeof value === "string"),
+});
+
+/** Asked while the delivery ran to an end that is none: nobody else would look at the request again. */
+function cancelNow(status: string): string {
+  return `${status} in ('queued', 'running', 'interrupted') and cancel_requested_at is not null`;
 }
 
 /** Runs that a new one supersedes: they waited for a human, and no longer do. */

@@ -45,6 +45,7 @@ export type DeliveryOutcome =
   | "refused"
   | "returned"
   | "parked"
+  | "cancelled"
   | "lease_lost"
   | "lost";
 

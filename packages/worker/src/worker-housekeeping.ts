@@ -1,8 +1,9 @@
-// What a worker does beside its deliveries: sends runs whose turn has come, and buries deliveries that nothing brings back.
+// What a worker does beside its deliveries: sends runs whose turn has come, ends cancelled ones that nobody holds, and buries deliveries that nothing brings back.
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { WorkerParts } from "./delivery.ts";
 import { sweepLost } from "./delivery-sweep.ts";
 import { errorText } from "./errors.ts";
+import { endAskedRuns } from "./run-cancel.ts";
 import { sendWaiting } from "./run-waiting.ts";
 
 export interface Housekeeping {
@@ -24,6 +25,11 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
       parts.log.warn({ error: errorText(error) }, "waiting runs could not be sent; the next look tries again"),
     );
   };
+  const cancel = (): void => {
+    endAskedRuns(parts.pool).catch((error: unknown) =>
+      parts.log.warn({ error: errorText(error) }, "cancelled runs could not be ended; the next look tries again"),
+    );
+  };
   const sweep = (): void => {
     sweepOnce(parts).catch((error: unknown) =>
       parts.log.warn({ error: errorText(error) }, "lost deliveries could not be swept; the next sweep tries again"),
@@ -31,6 +37,7 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
   };
   const timers = [
     setInterval(() => look(), WAITING_EVERY_MS),
+    setInterval(cancel, WAITING_EVERY_MS),
     setInterval(sweep, SWEEP_EVERY_MS * (1 + (parts.random() - 0.5) / 1.5)),
   ];
   for (const timer of timers) timer.unref();
