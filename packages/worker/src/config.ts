@@ -68,6 +68,12 @@ export const SETTINGS = {
     meaning: "database schema of LangGraph's checkpoint tables; `public` is where a stock PostgresSaver keeps them",
     example: "public",
   },
+  replyQueues: {
+    type: "text",
+    env: own("REPLY_QUEUES"),
+    meaning: "SQS queues that a message may name in `reply_to`, separated by commas; any other is refused",
+    example: "https://sqs.eu-west-1.amazonaws.com/123456789012/agent-replies",
+  },
   concurrency: {
     type: "number",
     env: own("CONCURRENCY"),
@@ -218,6 +224,16 @@ export const SETTINGS = {
     meaning: "whether an SNS notification around the message is unwrapped (raw delivery off) or refused",
     example: "unwrap",
   },
+  healthPort: {
+    type: "number",
+    env: own("HEALTH_PORT"),
+    default: 0,
+    unit: "port",
+    min: 0,
+    max: 65_535,
+    meaning: "where `/live` and `/ready` answer the platform's probes; 0 for nowhere, the image sets 8080",
+    example: "8080",
+  },
   logLevel: {
     type: "choice",
     env: own("LOG_LEVEL"),
@@ -242,7 +258,7 @@ export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SE
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Seconds beside drain and flush: letting go after the forced abort (2), obituaries on their way (1), and one to spare. */
-const STOP_MARGIN_SECONDS = 4;
+export const STOP_MARGIN_SECONDS = 4;
 /** SQS extends a message's visibility to at most twelve hours after its receive (ChangeMessageVisibility, SQS API reference). */
 const VISIBILITY_WALL_SECONDS = 43_200;
 

@@ -25,6 +25,10 @@ export const REFUSALS = {
   FAULT_LIMIT: "Too many deliveries of this run were lost or failed. Read the last errors, then redrive it.",
   NO_PROGRESS:
     "Workers were lost with this run twice without a new checkpoint, the second time alone. Find what kills them, then redrive it.",
+  INPUT_REF_UNKNOWN:
+    "The message has an `input_ref`, and its agent here has no `loadInput`. Deploy an agent that has one.",
+  REPLY_QUEUE_REFUSED:
+    "`reply_to` names a queue that the worker's reply queues do not hold. The run goes on; nobody is told of its end.",
 } as const;
 
 export type RefusalCode = keyof typeof REFUSALS;
@@ -38,9 +42,13 @@ export type WorkerErrorCode =
   | "AGENT_INVALID"
   | "AGENT_DUPLICATE"
   | "DATABASE_NOT_MIGRATED"
+  | "HEALTH_PORT_UNAVAILABLE"
   | "MESSAGE_TOO_LARGE"
   | "SETTLE_FAILED"
   | "SEND_FAILED"
+  | "RUN_WAIT_TIMEOUT"
+  | "INPUT_NOT_LOADED"
+  | "QUEUE_UNFIT"
   | "LEASE_LOST"
   | "RUN_DEADLINE"
   | "RUN_CANCELLED"

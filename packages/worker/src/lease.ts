@@ -65,6 +65,11 @@ export class Lease {
     return !this.#lost.signal.aborted && this.#parts.clock.now() < this.#deadline;
   }
 
+  /** Monotonic time until which the message is ours. */
+  get deadline(): number {
+    return this.#deadline;
+  }
+
   /** What is left for the thread's lease to be taken with. */
   remainingMs(): number {
     return Math.max(0, this.#deadline - this.#parts.clock.now());

@@ -40,6 +40,7 @@ describe("defaults", () => {
       sqsEndpoint: undefined,
       awsRegion: "us-east-1",
       checkpointSchema: "public",
+      replyQueues: undefined,
       concurrency: 10,
       toolsPerRun: 5,
       poolMax: 20,
@@ -55,6 +56,7 @@ describe("defaults", () => {
       slowSeconds: 60,
       content: "redacted",
       snsEnvelope: "refuse",
+      healthPort: 0,
       logLevel: "info",
     } satisfies Config);
   });
