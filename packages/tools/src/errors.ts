@@ -16,6 +16,7 @@ export const ERROR_CODES = [
   "LEDGER_FULL",
   "EFFECT_FAILED",
   "EFFECT_UNKNOWN",
+  "KIT_FAILED",
 ] as const;
 
 export type ToolsErrorCode = (typeof ERROR_CODES)[number];
