@@ -1,6 +1,7 @@
 // @reprise/worker: what a program that runs or feeds a worker imports, in the order of the flow.
 
 export { type Agent, type AgentDefinition, type AgentGraph, defineAgent } from "./agent.ts";
+export { type AskedInterrupt, type Completion, parseCompletion, type RunReport } from "./completion.ts";
 export { type Config, readConfig, SETTINGS, type Setting } from "./config.ts";
 export { type Redelivery, type RedeliveryCause, redeliveryCause } from "./delivery-cause.ts";
 export { REFUSALS, type RefusalCode, WorkerError, type WorkerErrorCode } from "./errors.ts";
@@ -9,5 +10,6 @@ export { type AnswerRequest, MESSAGE_SCHEMA, type ParsedMessage, parseMessage, t
 export { migrateDatabase } from "./migrate.ts";
 export { type AnswerToSend, type RunToSend, type Sent, sendAnswer, sendRun } from "./producer.ts";
 export type { DeliveryOutcome, RunStatus } from "./run.ts";
+export { type WaitOptions, waitForRun } from "./run-wait.ts";
 export { type ToolAgentOptions, toolAgent } from "./tool-agent.ts";
 export { startWorker, type Worker, type WorkerOptions } from "./worker.ts";

@@ -15,12 +15,16 @@ export interface RunRequest {
   readonly runId: string;
   readonly threadId: string;
   readonly agent: string;
-  /** The graph's input, as JSON: `{ messages: [...] }` for message graphs. */
+  /** The graph's input, as JSON: `{ messages: [...] }` for message graphs. Undefined when the message has a reference. */
   readonly input: unknown;
+  /** Where the input is, in the words of the agent's `loadInput`: for what is larger than a message may be. */
+  readonly inputRef?: string;
+  /** SQS queue that is told how the run ended, or that it waits for a human. The worker's configuration allows it or not. */
+  readonly replyTo?: string;
   readonly onBusy: BusyPolicy;
   /** Take the thread over from a run that waits for a human; without it such a run refuses plain input. */
   readonly supersede: boolean;
-  /** SHA-256 over thread, agent and input: what makes "the same run_id again" the same wish. */
+  /** SHA-256 over thread, agent and input or reference: what makes "the same run_id again" the same wish. */
   readonly inputHash: string;
 }
 
@@ -54,12 +58,27 @@ const base = {
   thread_id: identifier(512),
   agent: identifier(200),
 };
-const runSchema = z.object({
-  ...base,
-  input: z.unknown().refine((value) => value !== undefined && value !== null, "is missing"),
-  on_busy: z.enum(["enqueue", "reject"]).default("enqueue"),
-  supersede: z.boolean().default(false),
-});
+/** A reference is opaque here; a queue's address is compared with the allowed ones letter by letter. */
+const REFERENCE_MAX = 2_048;
+const queueUrl = z
+  .string()
+  .max(REFERENCE_MAX)
+  .refine((text) => URL.canParse(text) && /^https?:/.test(text), "is not a queue URL");
+
+const runSchema = z
+  .object({
+    ...base,
+    input: z.unknown(),
+    input_ref: identifier(REFERENCE_MAX).optional(),
+    reply_to: queueUrl.optional(),
+    on_busy: z.enum(["enqueue", "reject"]).default("enqueue"),
+    supersede: z.boolean().default(false),
+  })
+  .refine((run) => isGiven(run.input) || run.input_ref !== undefined, { path: ["input"], message: "is missing" })
+  .refine((run) => !isGiven(run.input) || run.input_ref === undefined, {
+    path: ["input_ref"],
+    message: "stands beside an input; send one of them",
+  });
 const answerSchema = z.object({
   ...base,
   answer: z.object({ interrupt_id: identifier(200), value: z.unknown() }),
@@ -93,17 +112,27 @@ export function parseMessage(body: string, options: { readonly snsEnvelope: "ref
 function parseRun(value: unknown): ParsedMessage {
   const read = runSchema.safeParse(value);
   if (!read.success) return refuse(read.error);
-  const { run_id: runId, thread_id: threadId, agent, input, on_busy: onBusy, supersede } = read.data;
+  const { run_id: runId, thread_id: threadId, agent, on_busy: onBusy, supersede } = read.data;
+  const { input_ref: inputRef, reply_to: replyTo } = read.data;
+  const input = read.data.input ?? undefined;
   return {
     kind: "run",
     runId,
     threadId,
     agent,
     input,
+    ...(inputRef === undefined ? {} : { inputRef }),
+    ...(replyTo === undefined ? {} : { replyTo }),
     onBusy,
     supersede,
-    inputHash: fingerprintArgs({ threadId, agent, input }),
+    inputHash: fingerprintArgs(
+      inputRef === undefined ? { threadId, agent, input } : { threadId, agent, input_ref: inputRef },
+    ),
   };
+}
+
+function isGiven(input: unknown): boolean {
+  return input !== undefined && input !== null;
 }
 
 function parseAnswer(value: unknown): ParsedMessage {

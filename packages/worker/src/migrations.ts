@@ -1,6 +1,7 @@
 // The worker's tables, forward only. What each row is stands above it; the columns name their units.
 import type { Migration } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
+import { completionMigration } from "./migrations-completion.ts";
 
 const s = PRODUCT.schema;
 
@@ -108,4 +109,5 @@ export const workerMigrations: readonly Migration[] = [
       );
     `,
   },
+  completionMigration,
 ];

@@ -56,6 +56,7 @@ function admit(
     inputHash: request.inputHash,
     body: delivery.body,
     queueUrl: parts.queue.url,
+    ...(request.replyTo === undefined ? {} : { replyTo: request.replyTo }),
   });
 }
 

@@ -3,6 +3,7 @@ import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
 import type { AdmissionEvidence, EarlierDelivery, LowerRun, RunRow, RunStatus, ThreadLease } from "./run.ts";
+import { CANCELLED } from "./run-cancel.ts";
 
 const s = PRODUCT.schema;
 
@@ -45,8 +46,8 @@ const EVIDENCE = `
 const ADMIT_RUN = `
   with ${INSERT_DELIVERY},
   run as (
-    insert into ${s}.runs as r (run_id, thread_id, agent, status, input_hash, body, queue_url)
-    values ($4, $5, $9, 'queued', $10, $11, $12)
+    insert into ${s}.runs as r (run_id, thread_id, agent, status, input_hash, body, queue_url, reply_to)
+    values ($4, $5, $9, 'queued', $10, $11, $12, $13)
     on conflict (run_id) do update set updated_at = clock_timestamp(), waiting_since = null
     returning r.*, (xmax = 0) as is_new
   ) ${EVIDENCE}`;
@@ -89,9 +90,15 @@ const rowSchema = z.object({
 export async function admitRun(
   db: Queryable,
   start: DeliveryStart,
-  run: { readonly agent: string; readonly inputHash: string; readonly body: string; readonly queueUrl: string },
+  run: {
+    readonly agent: string;
+    readonly inputHash: string;
+    readonly body: string;
+    readonly queueUrl: string;
+    readonly replyTo?: string;
+  },
 ): Promise<RunEvidence> {
-  const values = [...startValues(start), run.agent, run.inputHash, run.body, run.queueUrl];
+  const values = [...startValues(start), run.agent, run.inputHash, run.body, run.queueUrl, run.replyTo ?? null];
   const { rows } = await db.query(ADMIT_RUN, values);
   return evidenceOf(rowSchema.parse(rows[0]));
 }
@@ -190,7 +197,8 @@ export interface MarkedRun {
 export async function markRun(db: Queryable, end: RunEnd): Promise<MarkedRun | undefined> {
   const { rows } = await db.query(
     `update ${s}.runs set status = case when ${cancelNow("$3")} then 'cancelled' else $3 end,
-       result = coalesce($4, result), interrupts = $5, error_code = $6, error_text = $7,
+       result = coalesce($4, result), interrupts = $5, error_text = $7,
+       error_code = case when ${cancelNow("$3")} then '${CANCELLED}' else $6 end,
        failed_deliveries = failed_deliveries + $8, updated_at = clock_timestamp(),
        ended_at = case when $3 not in ('queued', 'running', 'interrupted') or ${cancelNow("$3")} then clock_timestamp() end
      where run_id = $1 and exists (select 1 from ${s}.thread_leases l where l.thread_id = $9 and l.fence = $2::bigint)
