@@ -1,5 +1,6 @@
 // PostgreSQL restarted, cut off, and out of connections while runs go on: no worker dies, nothing is charged twice, all runs end.
-import { mkdtemp, rm } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Postgres, startPostgres } from "@reprise/dev-stack";
@@ -42,8 +43,8 @@ export async function drillOutage(options: {
   readonly runs: number;
   readonly seconds: number;
 }): Promise<OutageReport> {
-  const folder = await mkdtemp(join(tmpdir(), "outage-"));
-  const dataDir = join(folder, "data");
+  // Kept over the restart; not made here, since the account that PostgreSQL runs under must own it.
+  const dataDir = join(tmpdir(), `outage-${randomBytes(6).toString("hex")}`);
   const settings = { max_connections: MAX_CONNECTIONS };
   const postgres = await startPostgres({ dataDir, settings });
   const direct = new URL(postgres.url);
@@ -59,7 +60,7 @@ export async function drillOutage(options: {
   } finally {
     await relay.stop();
     await server.postgres.stop();
-    await rm(folder, { recursive: true, force: true });
+    await rm(dataDir, { recursive: true, force: true });
   }
 }
 
