@@ -1,5 +1,6 @@
 // The SQS client that sqs-consumer polls with: asks for as many messages as slots are taken, and can be cut alone.
 import { ReceiveMessageCommand, type ReceiveMessageCommandOutput, type SQSClient } from "@aws-sdk/client-sqs";
+import { POLL_STUCK } from "./intake-failure.ts";
 
 /** A poll that has not answered this long after its wait time is stuck, and cut. */
 const STUCK_AFTER_MS = 5_000;
@@ -38,7 +39,7 @@ function cuttable(gate: PollGate, send: (signal: AbortSignal) => Promise<unknown
     let late: NodeJS.Timeout | undefined;
     const onCut = (): void => {
       cut.abort();
-      late ??= setTimeout(() => reject(new DOMException("the poll did not answer", "TimeoutError")), CUT_GRACE_MS);
+      late ??= setTimeout(() => reject(stuck()), CUT_GRACE_MS);
     };
     const watchdog = setTimeout(onCut, gate.waitMs + STUCK_AFTER_MS);
     gate.signal.addEventListener("abort", onCut, { once: true });
@@ -48,6 +49,12 @@ function cuttable(gate: PollGate, send: (signal: AbortSignal) => Promise<unknown
       clearTimeout(late);
       gate.signal.removeEventListener("abort", onCut);
     };
-    send(cut.signal).then(resolve, reject).finally(done);
+    // Cut by the watchdog, the SDK says "aborted", which would not tell the stuck poll from a stopped one.
+    const failed = (error: unknown): void => reject(cut.signal.aborted && !gate.signal.aborted ? stuck() : error);
+    send(cut.signal).then(resolve, failed).finally(done);
   });
+}
+
+function stuck(): DOMException {
+  return new DOMException("the poll did not answer, and was cut", POLL_STUCK);
 }

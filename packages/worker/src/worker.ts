@@ -9,8 +9,9 @@ import type { Config } from "./config.ts";
 import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
 import { errorText, WorkerError } from "./errors.ts";
-import { createIntake, pause } from "./intake.ts";
+import { createIntake } from "./intake.ts";
 import { IntakeGate } from "./intake-gate.ts";
+import { pause } from "./intake-pause.ts";
 import { systemClock } from "./lease.ts";
 import { createLogger, type Logger } from "./log.ts";
 import { missingMigrations } from "./migrate.ts";
@@ -121,9 +122,19 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
           "a delivery failed outside its own handling; its message returns by its visibility",
         ),
       ),
-    onUnwanted: (message) => parts.settler.setVisibility(message.ReceiptHandle ?? "", 0),
-    onPollError: (error, retryInMs) =>
-      log.warn({ error: errorText(error), retry_in_ms: retryInMs }, "a receive failed"),
+    onUnwanted: (message) =>
+      parts.settler
+        .setVisibility(message.ReceiptHandle ?? "", 0)
+        .catch((error: unknown) =>
+          log.warn(
+            { sqs_message_id: message.MessageId, error: errorText(error) },
+            "a message could not be given back unrun; it returns by its visibility",
+          ),
+        ),
+    onPollError: (error, { failure, retryInMs }) =>
+      log.warn({ error: errorText(error), failure, retry_in_ms: Math.round(retryInMs) }, "a receive failed"),
+    onCountMissing: () =>
+      log.warn({}, "SQS sent no receive count (ApproximateReceiveCount); redeliveries cannot be told from first deliveries"),
   });
   intake.start();
   log.info({ worker: name, queue: parts.queue.name, agents: [...parts.agents.keys()] }, "worker started");

@@ -1,8 +1,9 @@
 // Proves the intake around sqs-consumer with a fake client: slots, stopping, backoff, and that polls never touch deletes.
 import { ReceiveMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createIntake, type Intake, type IntakeOptions, pause, type ReceivedMessage } from "../src/intake.ts";
+import { createIntake, type Intake, type IntakeOptions, type ReceivedMessage } from "../src/intake.ts";
 import { IntakeGate } from "../src/intake-gate.ts";
+import { pause } from "../src/intake-pause.ts";
 
 interface Options {
   readonly abortSignal: AbortSignal;
@@ -17,6 +18,7 @@ let intake: Intake;
 let gate: IntakeGate;
 const onUnwanted = vi.fn<IntakeOptions["onUnwanted"]>();
 const onPollError = vi.fn<IntakeOptions["onPollError"]>();
+const onCountMissing = vi.fn<IntakeOptions["onCountMissing"]>();
 const handled: string[] = [];
 let onDelivery: IntakeOptions["onDelivery"];
 
@@ -30,12 +32,14 @@ beforeEach(() => {
   gate = new IntakeGate();
   onUnwanted.mockReset().mockResolvedValue(undefined);
   onPollError.mockReset();
+  onCountMissing.mockReset();
   onDelivery = async () => {};
 });
 
 afterEach(async () => {
   const stop = intake.stop();
-  await vi.advanceTimersByTimeAsync(50);
+  // A poll that hears no signal is waited for a second.
+  await vi.advanceTimersByTimeAsync(1_100);
   await stop;
   vi.useRealTimers();
 });
@@ -60,12 +64,19 @@ const longPoll: Answer = (_count, { abortSignal }) =>
     abortSignal.addEventListener("abort", () => reject(named("AbortError")), { once: true });
   });
 
+/** Twenty seconds without a message, as SQS answers it. */
+const emptyPoll: Answer = async (_count, { abortSignal }) => {
+  await pause(20_000, abortSignal);
+  return {};
+};
+
 let nextId = 0;
 const messages = (wanted: number): Answer => {
   return async (count) => ({
     Messages: Array.from({ length: Math.min(wanted, count) }, () => {
       nextId += 1;
-      return { MessageId: `m${nextId}`, ReceiptHandle: `r${nextId}`, Body: "{}" };
+      const Attributes = { ApproximateReceiveCount: "1" };
+      return { MessageId: `m${nextId}`, ReceiptHandle: `r${nextId}`, Body: "{}", Attributes };
     }),
   });
 };
@@ -77,10 +88,10 @@ const fails = (name: string): Answer => {
 };
 const named = (name: string): Error => Object.assign(new Error(`${name} happened`), { name });
 
-function begin(concurrency: number, random: () => number = () => 0.5): void {
+function begin(concurrency: number, { random = () => 0.5, queue = "q" } = {}): void {
   intake = createIntake({
     client,
-    queueUrl: "http://127.0.0.1:1/000000000000/q",
+    queueUrl: `http://127.0.0.1:1/000000000000/${queue}`,
     gate,
     concurrency,
     waitSeconds: 20,
@@ -93,6 +104,7 @@ function begin(concurrency: number, random: () => number = () => 0.5): void {
     },
     onUnwanted,
     onPollError,
+    onCountMissing,
   });
   intake.start();
 }
@@ -149,8 +161,64 @@ describe("receiving", () => {
     await advance(5_000);
     expect(receives).toHaveLength(1);
     ended();
-    await advance(1);
+    await advance(20);
     expect(receives.map((receive) => receive.count)).toEqual([3, 1]);
+  });
+
+  test("with two slots never more than two are received: what nobody can start stays in the queue (Q06)", async () => {
+    answers = [messages(10), messages(10), messages(10)];
+    onDelivery = () => pause(20_000, undefined);
+    begin(2);
+    await advance(19_999);
+    expect(receives.map((receive) => receive.count)).toEqual([2]);
+    expect(intake.active()).toBe(2);
+    await advance(100);
+    expect(receives.map((receive) => receive.count)).toEqual([2, 2]);
+  });
+
+  test("on a FIFO queue one message is received at a time, so that SQS keeps the order of each group (Q17, C09)", async () => {
+    answers = [messages(10), messages(10), messages(10)];
+    onDelivery = () => pause(60_000, undefined);
+    begin(10, { queue: "q.fifo" });
+    await advance(100);
+    expect(receives.map((receive) => receive.count)).toEqual([1, 1, 1, 1]);
+    expect(handled).toHaveLength(3);
+  });
+
+  test("a slot is free once the run has ended, also while its message is still being settled", async () => {
+    answers = [messages(2), messages(2)];
+    onDelivery = async ({ freeSlot }) => {
+      await pause(1_000, undefined);
+      freeSlot();
+      freeSlot();
+      await pause(500, undefined);
+    };
+    begin(2);
+    await advance(1_100);
+    expect(handled).toHaveLength(4);
+    expect(intake.active()).toBe(4);
+    expect(receives.map((receive) => receive.count)).toEqual([2, 2]);
+  });
+
+  test("no more deliveries are being settled than there are slots: a settling that hangs stops the receives", async () => {
+    answers = Array.from({ length: 10 }, () => messages(2));
+    onDelivery = async ({ freeSlot }) => {
+      freeSlot();
+      await pause(3_600_000, undefined);
+    };
+    begin(2);
+    await advance(60_000);
+    expect(intake.active()).toBe(4);
+    expect(receives).toHaveLength(2);
+  });
+
+  test("the first message without a receive count is said, once, and its run is not held back (Q11)", async () => {
+    const without: Answer = async () => ({ Messages: [{ MessageId: "m", ReceiptHandle: "r", Body: "{}" }] });
+    answers = [messages(1), without, without];
+    begin(5);
+    await advance(100);
+    expect(onCountMissing).toHaveBeenCalledTimes(1);
+    expect(handled).toHaveLength(3);
   });
 
   test("slots of a receive that brought less than it asked for are free again", async () => {
@@ -253,6 +321,7 @@ describe("stopping", () => {
         return messages(2)(count, options);
       },
     ];
+    // A rejection breaks the contract; it must not keep the loop all the same.
     onUnwanted.mockRejectedValue(named("ThrottlingException"));
     begin(5);
     await advance(0);
@@ -295,7 +364,7 @@ describe("stopping", () => {
 
   test("stop ends a backoff", async () => {
     answers = Array.from({ length: 8 }, () => fails("ExpiredToken"));
-    begin(5, () => 0.99);
+    begin(5, { random: () => 0.99 });
     await advance(35_000);
     const stop = intake.stop();
     await advance(20);
@@ -313,47 +382,106 @@ describe("stopping", () => {
 });
 
 describe("failing receives", () => {
-  test.each(["ExpiredToken", "KmsAccessDeniedException", "ThrottlingException", "ECONNREFUSED", "CredentialsError"])(
-    "a minute of %s takes at most 20 receives, then the worker goes on alone (Q12)",
-    async (name) => {
-      const broken: Answer = async () => {
-        if (now() < 60_000) throw named(name);
-        return messages(1)(1, { abortSignal: new AbortController().signal });
-      };
-      answers = Array.from({ length: 100 }, () => broken);
-      begin(5);
-      await advance(60_000);
-      expect(receives.length).toBeLessThanOrEqual(20);
-      expect(receives.length).toBeGreaterThan(4);
-      expect(handled).toEqual([]);
-      answers = [...answers.slice(0, 1), longPoll];
-      await advance(31_000);
-      expect(handled).toHaveLength(1);
-    },
-  );
+  /** SQS answers this until `until`, and one message from then on. */
+  const outage = (name: string, until: number): void => {
+    const broken: Answer = async (count, options) => {
+      if (now() < until) throw named(name);
+      return (handled.length === 0 ? messages(1) : emptyPoll)(count, options);
+    };
+    answers = Array.from({ length: 2_000 }, () => broken);
+  };
+  const draws = [
+    ["the lowest draw each time", () => 0],
+    ["the middle draw each time", () => 0.5],
+    ["the highest draw each time", () => 0.999],
+  ] as const;
 
-  test("each failed receive is reported, with a wait that grows and is capped", async () => {
-    answers = Array.from({ length: 12 }, () => fails("ExpiredToken"));
+  test.each([
+    ["ExpiredToken", "auth"],
+    ["KmsAccessDeniedException", "kms"],
+    ["ThrottlingException", "throttle"],
+    ["ECONNREFUSED", "network"],
+    ["CredentialsError", "auth"],
+    ["QueueDoesNotExist", "queue_gone"],
+  ])("a minute of %s takes at most 20 receives, then the worker goes on alone (Q12)", async (name, failure) => {
+    outage(name, 60_000);
     begin(5);
+    await advance(60_000);
+    expect(receives.length).toBeLessThanOrEqual(20);
+    expect(receives.length).toBeGreaterThan(3);
+    expect(handled).toEqual([]);
+    expect(intake.poll()).toMatchObject({ failing: { failure, consecutive: receives.length } });
+    await advance(60_000);
+    expect(handled).toHaveLength(1);
+    expect(intake.poll().failing).toBeUndefined();
+  });
+
+  test.each(draws)("ten minutes without credentials take at most 60 receives with %s (Q12)", async (_name, random) => {
+    outage("ExpiredToken", 600_000);
+    begin(5, { random });
+    await advance(600_000);
+    expect(receives.length).toBeLessThanOrEqual(60);
+    expect(intake.poll()).toMatchObject({ answeredAt: undefined, messages: 0, failing: { failure: "auth", since: 0 } });
+    expect(intake.poll().failures.auth).toBe(receives.length);
+    await advance(61_000);
+    expect(handled).toHaveLength(1);
+  });
+
+  test("a refused connection with the lowest draw each time is no hot loop (Q12)", async () => {
+    outage("ECONNREFUSED", 60_000);
+    begin(5, { random: () => 0 });
+    await advance(60_000);
+    expect(receives.length).toBeLessThanOrEqual(25);
+  });
+
+  test("each failed receive is reported with its kind and its wait, which grows and is capped, and is what is waited", async () => {
+    answers = Array.from({ length: 12 }, () => fails("ExpiredToken"));
+    begin(5, { random: () => 1 });
     await advance(200_000);
-    const waits = onPollError.mock.calls.map(([, retryInMs]) => retryInMs);
-    expect(waits.slice(0, 4)).toEqual([1_000, 2_000, 4_000, 8_000]);
-    expect(Math.max(...waits)).toBe(30_000);
+    const reported = onPollError.mock.calls.map(([, about]) => about);
+    expect(reported.slice(0, 4)).toEqual(
+      [2_000, 4_000, 8_000, 16_000].map((retryInMs) => ({ failure: "auth", retryInMs })),
+    );
+    expect(Math.max(...reported.map(({ retryInMs }) => retryInMs))).toBe(60_000);
     expect(String(onPollError.mock.calls[0]?.[0])).toContain("ExpiredToken");
+    const gaps = receives.slice(1).map(({ at }, index) => at - (receives[index]?.at ?? 0));
+    expect(gaps.slice(0, 4).map((gap) => Math.round(gap / 1_000))).toEqual([2, 4, 8, 16]);
   });
 
   test("an answered receive, also an empty one, ends the backoff", async () => {
     answers = [fails("ExpiredToken"), fails("ExpiredToken"), nothing, fails("ExpiredToken")];
-    begin(5);
+    begin(5, { random: () => 1 });
     await advance(10_000);
-    expect(onPollError.mock.calls.map(([, retryInMs]) => retryInMs)).toEqual([1_000, 2_000, 1_000]);
+    expect(onPollError.mock.calls.map(([, { retryInMs }]) => retryInMs)).toEqual([2_000, 4_000, 2_000]);
   });
 
-  test("a receive that never answers is cut, reported, and followed by another (Q13)", async () => {
+  test("a receive that never answers is cut, reported as stuck, and followed by another (Q13)", async () => {
+    answers = [() => new Promise(() => {}), messages(1)];
     begin(5);
-    await advance(25_000 + 1_100);
+    await advance(25_000 + 1_000);
     expect(onPollError).toHaveBeenCalledTimes(1);
-    expect(receives).toHaveLength(2);
+    expect(onPollError.mock.calls[0]?.[1]).toMatchObject({ failure: "stuck" });
+    expect(intake.poll()).toMatchObject({ failing: { failure: "stuck", consecutive: 1 } });
+    await advance(1_000);
+    expect(handled).toHaveLength(1);
+    expect(intake.poll()).toMatchObject({ failing: undefined, failures: { stuck: 1 } });
+  });
+
+  test("each further poll that never answers counts on, so that health can tell one from many (Q13)", async () => {
+    answers = Array.from({ length: 9 }, () => () => new Promise(() => {}));
+    begin(5);
+    await advance(3 * 31_000);
+    expect(intake.poll()).toMatchObject({ failing: { failure: "stuck", consecutive: 3 } });
+  });
+
+  test("a long poll that brings nothing, again and again, is no failure and no reason to wait (Q13)", async () => {
+    answers = Array.from({ length: 200 }, () => emptyPoll);
+    begin(5);
+    await advance(610_000);
+    expect(onPollError).not.toHaveBeenCalled();
+    expect(receives).toHaveLength(31);
+    expect(intake.poll().failing).toBeUndefined();
+    expect(intake.poll().answeredAt).toBeGreaterThanOrEqual(600_000);
   });
 });
 
@@ -374,7 +502,7 @@ describe("while a delivery works alone", () => {
         end = resolve;
       });
     begin(10);
-    await advance(0);
+    await advance(25);
     expect(receives).toHaveLength(2);
     const alone = await gate.alone(new AbortController().signal);
     arrive();
@@ -384,7 +512,7 @@ describe("while a delivery works alone", () => {
     expect(gate.turnedAway).toBe(3);
     expect(receives).toHaveLength(2);
     if (alone.state === "alone") alone.leave();
-    await advance(0);
+    await advance(50);
     expect(receives.map(({ count }) => count)).toEqual([10, 9, 9, 9]);
     end();
     await advance(0);
