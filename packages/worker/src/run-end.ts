@@ -1,5 +1,6 @@
 // How a leased delivery ends: the run's row first, then what becomes of the message. Crash points are named where they matter.
 import { recordError } from "@reprise/tracing";
+import { interruptsText } from "./completion.ts";
 import type { Ending } from "./delivery.ts";
 import type { RunContext } from "./delivery-run.ts";
 import { errorName, errorText, type RefusalCode, WorkerError } from "./errors.ts";
@@ -8,7 +9,7 @@ import type { ResumeDecision } from "./graph-resume.ts";
 import type { ThreadState } from "./graph-state.ts";
 import { backoffMs } from "./lease-time.ts";
 import type { RunStatus } from "./run.ts";
-import { CANCELLED } from "./run-cancel.ts";
+import { CANCELLED, leaveCallsUnknown } from "./run-cancel.ts";
 import { park } from "./run-park.ts";
 import { type MarkedRun, markRun } from "./run-rows.ts";
 
@@ -34,7 +35,7 @@ export async function endDriven(context: RunContext, result: DriveResult): Promi
     case "finished":
       return finish(context, result.values, "the graph ended");
     case "interrupted": {
-      const interrupts = cut(JSON.stringify(result.interrupts));
+      const interrupts = interruptsText(result.interrupts, RESULT_MAX);
       const marked = await mark(context, { status: "interrupted", interrupts });
       if (marked.status === "cancelled") return cancelled(context);
       const ids = result.interrupts.map((interrupt) => interrupt.id).join(", ");
@@ -62,15 +63,15 @@ export async function endMarked(
     case "finished":
       return finish(context, state.values, reason);
     case "interrupted":
-      await mark(context, { status: "interrupted", interrupts: cut(JSON.stringify(pendingOf(state))) });
+      await mark(context, { status: "interrupted", interrupts: pendingText(state) });
       return ending(context, { outcome: "interrupted", reason, message: { do: "delete" } });
     case "settled":
-      await mark(context, { status: "interrupted", interrupts: cut(JSON.stringify(pendingOf(state))) });
+      await mark(context, { status: "interrupted", interrupts: pendingText(state) });
       return ending(context, { outcome: "settled", reason, message: { do: "delete" } });
     case "not_yet":
       return ending(context, { outcome: "not_yet", reason, message: { do: "return", afterMs: decision.waitMs } });
     case "refused":
-      return endRefused(context, decision);
+      return endRefused(context, decision, state);
     default:
       return decision satisfies never;
   }
@@ -79,6 +80,7 @@ export async function endMarked(
 async function endRefused(
   context: RunContext,
   refusal: Extract<ResumeDecision, { state: "refused" }>,
+  state: ThreadState,
 ): Promise<Ending> {
   const { code, reason } = refusal;
   const { receiveCount } = context.delivery;
@@ -90,7 +92,7 @@ async function endRefused(
   if (code === "ANSWER_CONFLICT" || code === "ANSWER_UNKNOWN_INTERRUPT") {
     // The answer is refused; the run goes on waiting for the right one.
     await keepMessage(context, code, reason, false);
-    await mark(context, { status: context.evidence.run.status });
+    await mark(context, { status: context.evidence.run.status, interrupts: pendingText(state) });
     return ending(context, { outcome: "refused", code, reason, message: { do: "delete" } });
   }
   return parkRun(context, { code, reason });
@@ -134,14 +136,16 @@ async function failedOnce(context: RunContext, error: unknown): Promise<Ending> 
   return ending(context, { outcome: "failed_retry", code, reason, message: { do: "return", afterMs } });
 }
 
-/** The run's signal fired, or its cancel was asked before it could begin. What tools left open is unknown, as after a deadline. */
+/** The run's signal fired, or its cancel was asked before it could begin. */
 export async function endCancelled(context: RunContext): Promise<Ending> {
   // Killed after this and before the delete: the next delivery finds the run cancelled and settles the message.
   await mark(context, { status: "cancelled", errorCode: CANCELLED, errorText: "cancelled by an operator" });
   return cancelled(context);
 }
 
-function cancelled(context: RunContext): Ending {
+/** Killed before the calls are marked, they stay reserved with a dead lease, which the operator's list counts as unknown, too. */
+async function cancelled(context: RunContext): Promise<Ending> {
+  await leaveCallsUnknown(context.parts.pool, context.request.runId);
   return ending(context, {
     outcome: "cancelled",
     code: CANCELLED,
@@ -237,6 +241,11 @@ function isLost(error: unknown): boolean {
 
 function pendingOf(state: ThreadState): readonly { readonly id: string | undefined; readonly value: unknown }[] {
   return state.snapshot.tasks.flatMap((task) => task.interrupts.map(({ id, value }) => ({ id, value })));
+}
+
+/** What the run asks, for its row: ids stay whatever the values weigh, since an answer has to name them. */
+function pendingText(state: ThreadState): string {
+  return interruptsText(pendingOf(state), RESULT_MAX);
 }
 
 /** Text for a row: what does not fit is said, not lost silently; the state itself is in the checkpoint. */
