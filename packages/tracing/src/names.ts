@@ -117,7 +117,6 @@ export const METRIC = {
   // worker
   processDuration: "messaging.process.duration",
   consumedMessages: "messaging.client.consumed.messages",
-  clientOperationDuration: "messaging.client.operation.duration",
   deliveriesActive: "agent.deliveries.active",
   deliveriesEnded: "agent.deliveries.ended",
   deliveriesHandedBack: "agent.deliveries.handed_back",

@@ -3,7 +3,7 @@
 import { RunControl } from "@langchain/langgraph";
 import { trace } from "@opentelemetry/api";
 import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
-import type { Agent } from "./agent.ts";
+import { type Agent, loadedInput } from "./agent.ts";
 import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
@@ -50,6 +50,7 @@ export interface RunContext extends LeasedRun {
 export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased: LeasedRun): Promise<Ending> {
   const cancel = startCancel(leased.request.runId);
   const lease = startLease(parts, delivery, { ...leased, cancel });
+  const unwatch = parts.leases.add(lease, delivery.receivedAt);
   const deadline = startDeadline(parts.clock, parts.config.runDeadlineSeconds);
   const context: RunContext = {
     ...leased,
@@ -69,6 +70,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
     deadline.cancel();
     // Whatever ends the delivery must find no beat in flight on the same handle (complaint Q01, Q03).
     await lease.stop();
+    unwatch();
   }
 }
 
@@ -99,7 +101,7 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
 }
 
 async function resumeSteps(context: RunContext, cause: string, alone: string | undefined): Promise<Ending> {
-  const { parts, delivery, evidence, request } = context;
+  const { parts, delivery, evidence } = context;
   const { decision, state } = await decide(context);
   await noteCause(parts.pool, delivery.deliveryId, {
     cause,
@@ -113,8 +115,6 @@ async function resumeSteps(context: RunContext, cause: string, alone: string | u
   });
   parts.log.info(
     {
-      run_id: request.runId,
-      thread_id: request.threadId,
       receive_count: delivery.receiveCount,
       cause,
       decision: decision.state,
@@ -149,6 +149,7 @@ function nameCause(context: RunContext, lost: readonly LostDeliveryRow[]): strin
     earlier: relevant.map((row) => (lostIds.has(row.deliveryId) ? { ...row, outcome: "lost" as const } : row)),
     reopened: context.reopen,
   });
+  context.parts.metrics.redelivered(redelivery);
   delivery.root.setAttributes({
     [ATTR.redelivered]: redelivery.redelivered,
     [ATTR.redeliveryCause]: redelivery.cause,
@@ -199,7 +200,7 @@ async function follow(context: RunContext, decision: ResumeDecision, state: Thre
   switch (decision.state) {
     case "fresh":
       if (state.head !== undefined) await closeOpenCalls(context, state);
-      return invoke(context, { kind: "fresh", input: context.request.kind === "run" ? context.request.input : null });
+      return invoke(context, { kind: "fresh", input: await inputOf(context) });
     case "resume":
       return invoke(context, { kind: "resume" });
     case "answer": {
@@ -220,6 +221,14 @@ async function follow(context: RunContext, decision: ResumeDecision, state: Thre
     default:
       return decision satisfies never;
   }
+}
+
+/** What the run starts with: the message's own input, or what stands behind its reference. */
+async function inputOf({ request, agent, signal }: RunContext): Promise<unknown> {
+  if (request.kind !== "run") return null;
+  return request.inputRef === undefined
+    ? request.input
+    : loadedInput(agent, request.inputRef, { runId: request.runId, threadId: request.threadId, signal });
 }
 
 async function invoke(context: RunContext, invocation: Invocation): Promise<Ending> {
@@ -276,10 +285,9 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable)
       },
       onLost: (error) => {
         delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
-        parts.log.warn({ delivery_id: delivery.deliveryId, run_id: leased.request.runId }, error.message);
+        parts.log.warn({}, error.message);
       },
-      onBeatFailed: (error) =>
-        parts.log.warn({ delivery_id: delivery.deliveryId, error: errorText(error) }, "a beat failed; trying again"),
+      onBeatFailed: (error) => parts.log.warn({ error: errorText(error) }, "a beat failed; trying again"),
     },
     delivery.receivedAt,
   );

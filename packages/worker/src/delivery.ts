@@ -10,12 +10,14 @@ import type { Config } from "./config.ts";
 import type { Burial } from "./delivery-bury.ts";
 import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
+import type { LeaseWatch } from "./health-leases.ts";
 import type { ReceivedMessage } from "./intake.ts";
 import type { IntakeGate } from "./intake-gate.ts";
 import type { Clock } from "./lease.ts";
 import { backoffMs } from "./lease-time.ts";
-import type { Logger } from "./log.ts";
+import { type Logger, logAsDelivery, logAsRun } from "./log.ts";
 import { parseMessage } from "./message.ts";
+import type { WorkerMetrics } from "./metrics.ts";
 import type { DeliveryOutcome } from "./run.ts";
 import { admitAndRun } from "./run-admit.ts";
 import { park } from "./run-park.ts";
@@ -40,7 +42,11 @@ export interface WorkerParts {
   /** Wall clock, for comparing with checkpoints that other hosts wrote. */
   readonly wallNow: () => number;
   readonly random: () => number;
+  /** Adds the delivery's ids to each line. */
   readonly log: Logger;
+  readonly metrics: WorkerMetrics;
+  /** Leases in work, for the probes and the oldest one's age. */
+  readonly leases: LeaseWatch;
   readonly drain: DrainSignals;
   /** Called when a thread may have become free for a waiting run. */
   readonly onThreadFree: (threadId: string) => void;
@@ -113,7 +119,12 @@ export async function handleDelivery(parts: WorkerParts, received: ReceivedMessa
     async (root) => {
       const delivery = deliveryOf(received, count, root);
       root.setAttribute(ATTR.deliveryId, delivery.deliveryId);
-      await settleEnding(parts, delivery, await endingOf(parts, delivery));
+      parts.metrics.began(count);
+      await logAsDelivery(delivery.deliveryId, async () => {
+        const ending = await endingOf(parts, delivery);
+        await settleEnding(parts, delivery, ending);
+        parts.metrics.ended(ending, parts.clock.now() - received.receivedAt);
+      });
     },
   );
 }
@@ -144,10 +155,7 @@ async function endingOf(parts: WorkerParts, delivery: Delivery): Promise<Ending>
     return await read(parts, delivery);
   } catch (error) {
     recordError(delivery.root, error);
-    parts.log.error(
-      { delivery_id: delivery.deliveryId, error: errorText(error) },
-      "the delivery failed before its run could be driven",
-    );
+    parts.log.error({ error: errorText(error) }, "the delivery failed before its run could be driven");
     const afterMs = backoffMs(delivery.receiveCount ?? 1, parts.random(), RETRY);
     return {
       outcome: "failed_retry",
@@ -174,8 +182,11 @@ async function read(parts: WorkerParts, delivery: Delivery): Promise<Ending> {
         [ATTR.conversationId]: message.threadId,
         [ATTR.agentName]: message.agent,
       });
+      logAsRun(message);
       const agent = parts.agents.get(message.agent);
       if (agent === undefined) return notForMe(parts, delivery, "AGENT_UNKNOWN", `no agent "${message.agent}" here`);
+      if (message.kind === "run" && message.inputRef !== undefined && agent.loadInput === undefined)
+        return notForMe(parts, delivery, "INPUT_REF_UNKNOWN", `agent "${message.agent}" here has no loadInput`);
       return admitAndRun(parts, delivery, message, agent);
     }
     default:
@@ -215,7 +226,6 @@ async function settleEnding(parts: WorkerParts, delivery: Delivery, ending: Endi
   root.setAttribute(ATTR.outcome, ending.outcome);
   if (ending.code !== undefined) root.setAttribute(ATTR.outcomeCode, ending.code);
   const fields = {
-    delivery_id: delivery.deliveryId,
     outcome: ending.outcome,
     code: ending.code,
     reason: ending.reason,
@@ -246,10 +256,7 @@ async function deleteMessage(parts: WorkerParts, delivery: Delivery): Promise<vo
   try {
     await parts.settler.delete(delivery.receiptHandle);
   } catch (error) {
-    parts.log.warn(
-      { delivery_id: delivery.deliveryId, error: errorText(error) },
-      "the message was not deleted; it will be settled on its next delivery",
-    );
+    parts.log.warn({ error: errorText(error) }, "the message was not deleted; it will be settled on its next delivery");
   }
 }
 

@@ -9,11 +9,14 @@ import type { Config } from "./config.ts";
 import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
 import { errorText, WorkerError } from "./errors.ts";
+import { LeaseWatch } from "./health-leases.ts";
+import { startHealth } from "./health-start.ts";
 import { createIntake } from "./intake.ts";
 import { IntakeGate } from "./intake-gate.ts";
 import { pause } from "./intake-pause.ts";
 import { systemClock } from "./lease.ts";
-import { createLogger, type Logger } from "./log.ts";
+import { createLogger, type Logger, withIds } from "./log.ts";
+import { WorkerMetrics } from "./metrics.ts";
 import { missingMigrations } from "./migrate.ts";
 import { createPool, listenTo } from "./pool.ts";
 import { createSettler } from "./settle.ts";
@@ -44,7 +47,7 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-/** Obituaries still on their way to the collector are waited for this long; the flush of the spans comes after it. */
+/** Completions and obituaries still on their way are waited for this long; the flush of the spans comes after it. */
 const OBITUARY_GRACE_MS = 1_000;
 /** After the forced abort, nodes get this long to let go before the process leaves without them. */
 const ABORT_GRACE_MS = 2_000;
@@ -56,7 +59,7 @@ const ABORT_GRACE_MS = 2_000;
  */
 export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const { config } = options;
-  const log = options.log ?? createLogger(config.logLevel);
+  const log = withIds(options.log ?? createLogger(config.logLevel));
   const onPoolError = (text: string): void =>
     log.warn({ error: text }, "a PostgreSQL connection was lost; the next query opens another");
   const pool =
@@ -74,6 +77,15 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const clients = { poll: newClient(), settle: newClient() };
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController() };
+  const leases = new LeaseWatch();
+  const metrics = new WorkerMetrics({
+    queue: queueName(config.queueUrl),
+    gauges: {
+      active: () => intake.active(),
+      slots: config.concurrency,
+      oldestLeaseMs: () => leases.oldestAgeMs(systemClock.now()),
+    },
+  });
   const ledger = options.ledger ?? new PostgresLedger(pool);
   const parts: WorkerParts = {
     config,
@@ -89,7 +101,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       queue: queueName(config.queueUrl),
       wallNow: Date.now,
       log,
-      exportObituary: options.exportObituary ?? (async () => {}),
+      exportObituary: countedExport(options.exportObituary, metrics),
     }),
     gate: new IntakeGate(),
     queue: {
@@ -102,10 +114,11 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     wallNow: Date.now,
     random: Math.random,
     log,
+    metrics,
+    leases,
     drain: { asked: drain.asked.signal, forced: drain.forced.signal },
-    onThreadFree: (threadId) => housekeeping.sendWaiting(threadId),
+    onThreadFree: (threadId) => housekeeping.threadFreed(threadId),
   };
-  const housekeeping = startHousekeeping(parts, clients.settle);
   const intake = createIntake({
     client: clients.poll,
     queueUrl: config.queueUrl,
@@ -131,11 +144,18 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
             "a message could not be given back unrun; it returns by its visibility",
           ),
         ),
-    onPollError: (error, { failure, retryInMs }) =>
-      log.warn({ error: errorText(error), failure, retry_in_ms: Math.round(retryInMs) }, "a receive failed"),
+    onPollError: (error, { failure, retryInMs }) => {
+      metrics.pollFailed(failure);
+      log.warn({ error: errorText(error), failure, retry_in_ms: Math.round(retryInMs) }, "a receive failed");
+    },
     onCountMissing: () =>
-      log.warn({}, "SQS sent no receive count (ApproximateReceiveCount); redeliveries cannot be told from first deliveries"),
+      log.warn(
+        {},
+        "SQS sent no receive count (ApproximateReceiveCount); redeliveries cannot be told from first deliveries",
+      ),
   });
+  const health = await startHealth({ config, pool, clock: systemClock, leases, poll: () => intake.poll() });
+  const housekeeping = startHousekeeping(parts, clients.settle);
   intake.start();
   log.info({ worker: name, queue: parts.queue.name, agents: [...parts.agents.keys()] }, "worker started");
 
@@ -143,9 +163,15 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const stop = async (): Promise<void> => {
     log.info({ active: intake.active() }, "stopping: no more receives, runs stop at their next checkpoint");
     housekeeping.stop();
+    health.drain();
     drain.asked.abort();
     await Promise.all([intake.stop(), drained(intake, drain.forced, config.drainSeconds * 1000)]);
-    await Promise.race([parts.burial.settle(), pause(OBITUARY_GRACE_MS, undefined)]);
+    await Promise.race([
+      Promise.all([parts.burial.settle(), housekeeping.settle()]),
+      pause(OBITUARY_GRACE_MS, undefined),
+    ]);
+    await health.close();
+    metrics.close();
     clients.poll.destroy();
     clients.settle.destroy();
     if (options.pool === undefined) await pool.end();
@@ -159,6 +185,23 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       else drain.forced.abort();
       return stopping;
     },
+  };
+}
+
+/** Nowhere to send obituaries to is no failure, and none that was sent. */
+function countedExport(
+  send: WorkerOptions["exportObituary"],
+  metrics: WorkerMetrics,
+): NonNullable<WorkerOptions["exportObituary"]> {
+  if (send === undefined) return async () => {};
+  return async (lost) => {
+    try {
+      await send(lost);
+      metrics.buried(true);
+    } catch (error) {
+      metrics.buried(false);
+      throw error;
+    }
   };
 }
 
