@@ -4,7 +4,7 @@ import type { BaseMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import type { StateSnapshot } from "@langchain/langgraph";
 import { traceGraph } from "@reprise/tracing/langgraph";
-import { WorkerError } from "./errors.ts";
+import { errorText, WorkerError } from "./errors.ts";
 
 /**
  * What the worker needs of a compiled LangGraph graph, whatever its state and nodes are called. Structural, because the
@@ -25,6 +25,22 @@ export interface AgentDefinition {
   readonly graph: AgentGraph | { readonly graph: AgentGraph };
   /** What of the final state is the run's result. Default: the last message's text, else the whole state. JSON, cut at 64 KB. */
   readonly result?: (state: unknown) => unknown;
+  /** Fetches the input of a message that carries an `input_ref`. Without it such messages are given back. */
+  readonly loadInput?: LoadInput;
+}
+
+/**
+ * Gives the input behind a reference: an object's address, a row's id, whatever producer and agent agree on. Called when the
+ * run starts, and again when a worker was lost before the first checkpoint: a reference must go on meaning the same input.
+ * What it throws is a fault of the run, retried with backoff.
+ */
+export type LoadInput = (ref: string, run: LoadInputRun) => Promise<unknown>;
+
+export interface LoadInputRun {
+  readonly runId: string;
+  readonly threadId: string;
+  /** Fires when the delivery has to stop. */
+  readonly signal: AbortSignal;
 }
 
 export interface Agent {
@@ -33,6 +49,7 @@ export interface Agent {
   /** Changes when nodes come, go or are renamed, not when their code does. */
   readonly fingerprint: string;
   readonly result: (state: unknown) => unknown;
+  readonly loadInput?: LoadInput;
 }
 
 /** @throws WorkerError AGENT_INVALID when the name is empty or the graph is not compiled. */
@@ -53,7 +70,27 @@ export function defineAgent(definition: AgentDefinition): Agent {
       `the graph of agent "${name}" is not compiled; pass the result of .compile()`,
     );
   }
-  return { name, graph: traceGraph(graph), fingerprint: fingerprintOf(graph), result: definition.result ?? lastText };
+  return {
+    name,
+    graph: traceGraph(graph),
+    fingerprint: fingerprintOf(graph),
+    result: definition.result ?? lastText,
+    ...(definition.loadInput === undefined ? {} : { loadInput: definition.loadInput }),
+  };
+}
+
+/** @throws WorkerError INPUT_NOT_LOADED, the agent's own error as its cause */
+export async function loadedInput(agent: Agent, ref: string, run: LoadInputRun): Promise<unknown> {
+  let input: unknown;
+  let cause: unknown;
+  try {
+    input = await agent.loadInput?.(ref, run);
+  } catch (error) {
+    cause = error;
+  }
+  if (input !== undefined && input !== null) return input;
+  const why = cause === undefined ? "it gave nothing" : errorText(cause);
+  throw new WorkerError("INPUT_NOT_LOADED", `agent "${agent.name}" could not load input "${ref}": ${why}`, { cause });
 }
 
 /** The agents of a worker by name. @throws WorkerError AGENT_DUPLICATE */

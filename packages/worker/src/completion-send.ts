@@ -38,9 +38,6 @@ const SEND_TIMEOUT_MS = 10_000;
 /** One call sends at most this many rounds of CLAIM_MAX; what is left is due at the next look. */
 const ROUNDS_MAX = 20;
 
-/** What became of completions, by state, since the process started: `pending` counts failed sends that will be repeated. */
-export type CompletionCounts = Readonly<Record<SendOutcome["state"], number>>;
-
 /** Sends what is due. Rejects only when the database does; a queue's failure is that completion's own. */
 export async function sendCompletions(
   parts: CompletionParts,

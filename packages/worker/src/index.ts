@@ -1,6 +1,13 @@
 // @reprise/worker: what a program that runs or feeds a worker imports, in the order of the flow.
 
-export { type Agent, type AgentDefinition, type AgentGraph, defineAgent } from "./agent.ts";
+export {
+  type Agent,
+  type AgentDefinition,
+  type AgentGraph,
+  defineAgent,
+  type LoadInput,
+  type LoadInputRun,
+} from "./agent.ts";
 export { type AskedInterrupt, type Completion, parseCompletion, type RunReport } from "./completion.ts";
 export { type Config, readConfig, SETTINGS, type Setting } from "./config.ts";
 export { type Redelivery, type RedeliveryCause, redeliveryCause } from "./delivery-cause.ts";

@@ -1,5 +1,7 @@
-// What a worker does beside its deliveries: sends runs whose turn has come, ends cancelled ones that nobody holds, and buries deliveries that nothing brings back.
+// What a worker does beside its deliveries: sends runs whose turn has come and completions, ends cancelled ones that nobody holds, and buries deliveries that nothing brings back.
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { replyQueues } from "./completion.ts";
+import { type CompletionCounts, CompletionOutbox } from "./completion-outbox.ts";
 import type { WorkerParts } from "./delivery.ts";
 import { sweepLost } from "./delivery-sweep.ts";
 import { errorText } from "./errors.ts";
@@ -7,13 +9,19 @@ import { endAskedRuns } from "./run-cancel.ts";
 import { sendWaiting } from "./run-waiting.ts";
 
 export interface Housekeeping {
-  /** Looks for a waiting run of this thread now, without being waited for. */
-  sendWaiting(threadId: string): void;
+  /** A delivery gave its thread back: looks for a waiting run of this thread and for completions now, without being waited for. */
+  threadFreed(threadId: string): void;
+  /** What became of this worker's completions so far. */
+  completions(): CompletionCounts;
   stop(): void;
+  /** After the last delivery: sends the completions that are left. May be left waiting; another worker's look finds the rest. */
+  settle(): Promise<void>;
 }
 
 /** Looked at this often for runs whose turn has come and that nobody sent. */
 const WAITING_EVERY_MS = 15_000;
+/** Looked at this often for completions that nobody has sent yet, give or take a third. */
+const COMPLETIONS_EVERY_MS = 5_000;
 /** Looked at this often for lost deliveries, give or take a third, so that workers started together do not look together. */
 const SWEEP_EVERY_MS = 60_000;
 /** A delivery may be silent for two visibilities and this: every redelivery comes first. */
@@ -35,13 +43,30 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
       parts.log.warn({ error: errorText(error) }, "lost deliveries could not be swept; the next sweep tries again"),
     );
   };
+  const outbox = new CompletionOutbox({
+    db: parts.pool,
+    client,
+    queueUrl: parts.queue.url,
+    allowed: replyQueues(parts.config.replyQueues),
+    random: parts.random,
+    log: parts.log,
+  });
   const timers = [
     setInterval(() => look(), WAITING_EVERY_MS),
+    setInterval(() => void outbox.look(), COMPLETIONS_EVERY_MS * (1 + (parts.random() - 0.5) / 1.5)),
     setInterval(cancel, WAITING_EVERY_MS),
     setInterval(sweep, SWEEP_EVERY_MS * (1 + (parts.random() - 0.5) / 1.5)),
   ];
   for (const timer of timers) timer.unref();
-  return { sendWaiting: look, stop: () => timers.forEach(clearInterval) };
+  return {
+    threadFreed: (threadId) => {
+      look(threadId);
+      outbox.poke();
+    },
+    completions: () => outbox.counts(),
+    stop: () => timers.forEach(clearInterval),
+    settle: () => outbox.settle(),
+  };
 }
 
 /** @returns how many deliveries were buried */
