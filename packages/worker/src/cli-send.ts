@@ -3,6 +3,7 @@ import { PRODUCT } from "@reprise/tracing";
 import { readOne } from "./config.ts";
 import { WorkerError } from "./errors.ts";
 import { type Sent, sendAnswer, sendRun } from "./producer.ts";
+import type { RunToSend } from "./producer-message.ts";
 import { sqsClient } from "./worker.ts";
 
 type Options = Readonly<Record<string, string | boolean | undefined>>;
@@ -25,7 +26,7 @@ export async function send(options: Options): Promise<void> {
 async function sendWith(
   options: Options,
   answer: (answer: Parameters<typeof sendAnswer>[2]) => Promise<Sent>,
-  run: (run: Parameters<typeof sendRun>[2]) => Promise<Sent>,
+  run: (run: RunToSend) => Promise<Sent>,
 ): Promise<Sent> {
   const agent = text(options, "agent");
   const threadId = text(options, "thread");
@@ -40,16 +41,19 @@ async function sendWith(
   return run({
     agent,
     threadId,
-    input: inputOf(options),
+    ...inputOf(options),
     ...(options["run"] === undefined ? {} : { runId: text(options, "run") }),
     ...(onBusy === undefined ? {} : { onBusy }),
     ...(options["supersede"] === true ? { supersede: true } : {}),
+    ...(options["replyTo"] === undefined ? {} : { replyTo: text(options, "replyTo") }),
   });
 }
 
-function inputOf(options: Options): unknown {
-  if (options["message"] !== undefined) return { messages: [{ role: "user", content: text(options, "message") }] };
-  return json("--input", text(options, "input"));
+function inputOf(options: Options): { readonly input: unknown } | { readonly inputRef: string } {
+  if (options["inputRef"] !== undefined) return { inputRef: text(options, "inputRef") };
+  if (options["message"] !== undefined)
+    return { input: { messages: [{ role: "user", content: text(options, "message") }] } };
+  return { input: json("--input", text(options, "input")) };
 }
 
 function text(options: Options, name: string): string {

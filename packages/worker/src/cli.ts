@@ -27,6 +27,8 @@ function program(): Command {
     .option("--run <id>", "run id; the same id again is the same run (default: a fresh one)")
     .option("--input <json>", "the graph's input as JSON")
     .option("--message <text>", "short for --input with one user message")
+    .option("--input-ref <ref>", "where the input is, for an agent with a loadInput")
+    .option("--reply-to <url>", "SQS queue that is told of the run's end and questions")
     .option("--interrupt <id>", "answer this interrupt; needs --run and --value")
     .option("--value <json>", "the answer as JSON")
     .option("--on-busy <policy>", "enqueue (default) or reject, when the thread has an unfinished run")

@@ -15,7 +15,9 @@ export { REFUSALS, type RefusalCode, WorkerError, type WorkerErrorCode } from ".
 export { decideResume, type ResumeDecision, type ResumeEvidence } from "./graph-resume.ts";
 export { type AnswerRequest, MESSAGE_SCHEMA, type ParsedMessage, parseMessage, type RunRequest } from "./message.ts";
 export { migrateDatabase } from "./migrate.ts";
-export { type AnswerToSend, type RunToSend, type Sent, sendAnswer, sendRun } from "./producer.ts";
+export { type Sent, sendAnswer, sendRun } from "./producer.ts";
+export { type RunSendResult, type SendRunsOptions, sendRuns } from "./producer-batch.ts";
+export type { AnswerToSend, RunToSend } from "./producer-message.ts";
 export type { DeliveryOutcome, RunStatus } from "./run.ts";
 export { type WaitOptions, waitForRun } from "./run-wait.ts";
 export { type ToolAgentOptions, toolAgent } from "./tool-agent.ts";

@@ -3,6 +3,7 @@ import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
+import { fifoFields } from "./producer-fifo.ts";
 
 const s = PRODUCT.schema;
 
@@ -46,13 +47,15 @@ async function send(
   parts: WaitingParts,
   run: { readonly run_id: string; readonly thread_id: string; readonly body: string },
 ): Promise<void> {
-  const fifo = parts.queueUrl.endsWith(".fifo");
   await parts.client.send(
     new SendMessageCommand({
       QueueUrl: parts.queueUrl,
       MessageBody: run.body,
       // The first copy's deduplication id may still be remembered: this one is a new message by intent.
-      ...(fifo ? { MessageGroupId: run.thread_id, MessageDeduplicationId: `${run.run_id}:resent:${Date.now()}` } : {}),
+      ...fifoFields(parts.queueUrl, {
+        threadId: run.thread_id,
+        deduplicationId: `${run.run_id}:resent:${Date.now()}`,
+      }),
     }),
   );
 }
