@@ -109,6 +109,8 @@ export const EVENT = {
   firstToken: "first_token",
   toolCallComplete: "tool_call_complete",
   leaseLost: "lease.lost",
+  /** SQS's twelve hours are nearly over: the run was asked to stop at its next checkpoint. */
+  leaseWallNear: "lease.wall_near",
   workerLost: "worker lost",
 } as const;
 

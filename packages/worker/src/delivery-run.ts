@@ -60,7 +60,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
     savers: saverFor(parts, delivery, { ...leased, cancel }),
     deadline,
     cancel,
-    signal: AbortSignal.any([lease.signal, parts.drain.forced, deadline.signal, cancel.signal]),
+    signal: AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced, deadline.signal, cancel.signal]),
   };
   try {
     return await leasedSteps(context);
@@ -234,9 +234,11 @@ async function inputOf({ request, agent, signal }: RunContext): Promise<unknown>
 async function invoke(context: RunContext, invocation: Invocation): Promise<Ending> {
   const { agent, parts, request, delivery, savers, lease } = context;
   const control = new RunControl();
-  const askDrain = (): void => control.requestDrain("sigterm");
-  parts.drain.asked.addEventListener("abort", askDrain, { once: true });
-  if (parts.drain.asked.aborted) askDrain();
+  // SIGTERM and SQS's twelve hours ask for the same: stop at the next checkpoint, and the message is given back.
+  const handOver = AbortSignal.any([parts.drain.asked, lease.wall.asked]);
+  const askDrain = (): void => control.requestDrain("handover");
+  handOver.addEventListener("abort", askDrain, { once: true });
+  if (handOver.aborted) askDrain();
   try {
     const result: DriveResult = await drive(agent, invocation, {
       runId: request.runId,
@@ -263,7 +265,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
     if (!isControlFlow(error) && !context.cancel.signal.aborted) recordError(delivery.root, error);
     throw error;
   } finally {
-    parts.drain.asked.removeEventListener("abort", askDrain);
+    handOver.removeEventListener("abort", askDrain);
   }
 }
 
@@ -276,7 +278,8 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable)
       visibilityMs: parts.config.visibilitySeconds * 1000,
       clock: parts.clock,
       random: parts.random,
-      extend: () => parts.settler.setVisibility(delivery.receiptHandle, parts.config.visibilitySeconds),
+      beats: parts.beats,
+      extend: (visibilityMs) => parts.settler.extend(delivery.receiptHandle, visibilityMs / 1000),
       renew: async (leaseMs) => {
         const beat = { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs };
         const { held, cancelAsked } = await beatDelivery(parts.pool, beat);
@@ -286,6 +289,13 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable)
       onLost: (error) => {
         delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
         parts.log.warn({}, error.message);
+      },
+      onWallNear: () => {
+        delivery.root.addEvent(EVENT.leaseWallNear);
+        parts.log.warn(
+          {},
+          "SQS's twelve hours are nearly over: the run stops at its next checkpoint and is given back",
+        );
       },
       onBeatFailed: (error) => parts.log.warn({ error: errorText(error) }, "a beat failed; trying again"),
     },

@@ -13,8 +13,10 @@ import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { LeaseWatch } from "./health-leases.ts";
 import type { ReceivedMessage } from "./intake.ts";
 import type { IntakeGate } from "./intake-gate.ts";
+import { pause } from "./intake-pause.ts";
 import type { Clock } from "./lease.ts";
-import { backoffMs } from "./lease-time.ts";
+import type { BeatRounds } from "./lease-beats.ts";
+import { backoffMs, visibilityBeforeWallMs } from "./lease-time.ts";
 import { type Logger, logAsDelivery, logAsRun } from "./log.ts";
 import { parseMessage } from "./message.ts";
 import type { WorkerMetrics } from "./metrics.ts";
@@ -39,6 +41,8 @@ export interface WorkerParts {
   /** Host, process and start: who this worker is, in rows and spans. */
   readonly worker: string;
   readonly clock: Clock;
+  /** When the leases of this worker beat: together where they are due together. */
+  readonly beats: BeatRounds;
   /** Wall clock, for comparing with checkpoints that other hosts wrote. */
   readonly wallNow: () => number;
   readonly random: () => number;
@@ -56,6 +60,11 @@ export interface WorkerParts {
 export interface DrainSignals {
   readonly asked: AbortSignal;
   readonly forced: AbortSignal;
+  /**
+   * Fires when no poll of this worker is open any more. A message is given back only then: the poll, cut but not yet closed at
+   * SQS, would receive it for nobody, and it would stay hidden for a whole visibility (Q10).
+   */
+  readonly pollEnded: AbortSignal;
 }
 
 /** One receive of a message. `deliveryId` is ours: SQS's count can be missing or repeat. */
@@ -67,6 +76,8 @@ export interface Delivery {
   readonly body: string;
   readonly messageAttributes: Message["MessageAttributes"];
   readonly receivedAt: number;
+  /** Called when the run has ended and only settling is left: the slot goes to the next message. */
+  readonly freeSlot: () => void;
   readonly root: Span;
 }
 
@@ -90,6 +101,8 @@ export interface Ending {
 const RETRY = { baseMs: 1_000, maxMs: 300_000 } as const;
 /** A message for a newer worker comes back after this, growing with each receive (case C16). */
 const NOT_FOR_ME_MS = 30_000;
+/** A cut poll has ended after this, whatever it hangs in (intake-client.ts). */
+const POLL_END_MAX_MS = 2_000;
 /** Without a redrive policy nobody else ends such a message: park it after this many receives. */
 const NOT_FOR_ME_RECEIVES = 10;
 
@@ -129,7 +142,11 @@ export async function handleDelivery(parts: WorkerParts, received: ReceivedMessa
   );
 }
 
-function deliveryOf({ message, receivedAt }: ReceivedMessage, count: number | undefined, root: Span): Delivery {
+function deliveryOf(
+  { message, receivedAt, freeSlot }: ReceivedMessage,
+  count: number | undefined,
+  root: Span,
+): Delivery {
   return {
     deliveryId: randomUUID(),
     sqsMessageId: message.MessageId ?? "",
@@ -138,6 +155,7 @@ function deliveryOf({ message, receivedAt }: ReceivedMessage, count: number | un
     body: message.Body ?? "",
     messageAttributes: message.MessageAttributes,
     receivedAt,
+    freeSlot,
     root,
   };
 }
@@ -223,6 +241,7 @@ function notForMe(parts: WorkerParts, delivery: Delivery, code: RefusalCode, rea
  */
 async function settleEnding(parts: WorkerParts, delivery: Delivery, ending: Ending): Promise<void> {
   const { root } = delivery;
+  delivery.freeSlot();
   root.setAttribute(ATTR.outcome, ending.outcome);
   if (ending.code !== undefined) root.setAttribute(ATTR.outcomeCode, ending.code);
   const fields = {
@@ -233,12 +252,7 @@ async function settleEnding(parts: WorkerParts, delivery: Delivery, ending: Endi
   try {
     if (ending.message.do === "delete") await deleteMessage(parts, delivery);
     if (ending.row === "written") await closeRow(parts, delivery, ending);
-    if (ending.message.do === "return") {
-      await parts.settler.setVisibility(
-        delivery.receiptHandle,
-        Math.min(43_200, Math.ceil(ending.message.afterMs / 1000)),
-      );
-    }
+    if (ending.message.do === "return") await giveBack(parts, delivery, ending.message.afterMs);
     parts.log.info(fields, "delivery ended");
   } catch (error) {
     // Nothing is lost: the message returns by its visibility, and the rows say what was already done.
@@ -249,6 +263,15 @@ async function settleEnding(parts: WorkerParts, delivery: Delivery, ending: Endi
     );
   }
   if (ending.release !== undefined) parts.onThreadFree(ending.release.threadId);
+}
+
+async function giveBack(parts: WorkerParts, delivery: Delivery, afterMs: number): Promise<void> {
+  const { asked, pollEnded } = parts.drain;
+  if (asked.aborted) await pause(POLL_END_MAX_MS, pollEnded);
+  // More than is left of the twelve hours would be refused, and the message would come back only by its last beat.
+  const wholeMs = Math.ceil(afterMs / 1000) * 1000;
+  const visibleMs = visibilityBeforeWallMs(wholeMs, parts.clock.now() - delivery.receivedAt);
+  await parts.settler.setVisibility(delivery.receiptHandle, visibleMs / 1000);
 }
 
 /** A delete that fails after a finished run is a warning: the next delivery finds the run done and deletes (case C08, C13). */

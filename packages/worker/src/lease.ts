@@ -1,6 +1,6 @@
 // The lease of one delivery: SQS visibility first, then the thread's row, beat by beat; its loss aborts the run's signal.
 import { WorkerError } from "./errors.ts";
-import { beatDelayMs, leaseLengthMs } from "./lease-time.ts";
+import { beatDelayMs, leaseLengthMs, visibilityBeforeWallMs, WALL_HANDOVER } from "./lease-time.ts";
 
 /** Monotonic time and timers, injected by tests. */
 export interface Clock {
@@ -22,14 +22,24 @@ export interface LeaseParts {
   readonly visibilityMs: number;
   readonly clock: Clock;
   readonly random: () => number;
+  /** When beats are sent: together with those of other leases (lease-beats.ts), or by the clock alone. */
+  readonly beats: Pick<Clock, "after">;
   /** Extends the message's visibility to `visibilityMs` from now. Rejects when SQS refuses or does not answer. */
-  readonly extend: () => Promise<void>;
+  readonly extend: (visibilityMs: number) => Promise<void>;
   /** Renews the thread's lease and the delivery's last_beat for `leaseMs`. False when the fence is no longer ours. */
   readonly renew: (leaseMs: number) => Promise<boolean>;
   /** One call, when the lease is lost; `reason` is for people. */
   readonly onLost: (error: WorkerError) => void;
+  /** One call, when SQS's twelve hours are nearly over (Q16, C08): `wall.asked` fires with it. */
+  readonly onWallNear: () => void;
   /** A beat that failed while time is left: it is tried again at once, until the deadline. */
   readonly onBeatFailed: (error: unknown) => void;
+}
+
+/** In two steps, as a drain: first the run is asked to stop at its next checkpoint, then what is left is aborted. */
+export interface HandOver {
+  readonly asked: AbortSignal;
+  readonly forced: AbortSignal;
 }
 
 /** Failed beats are repeated this often, with the deadline counting on (case C11). */
@@ -42,7 +52,10 @@ const RETRY_SHARE = 0.1;
 export class Lease {
   readonly #parts: LeaseParts;
   readonly #lost = new AbortController();
+  readonly #wall = { asked: new AbortController(), forced: new AbortController() };
+  readonly #receivedAt: number;
   #deadline: number;
+  #cancelWall: () => void = () => {};
   #cancelBeat: () => void = () => {};
   #cancelDeadline: () => void = () => {};
   /** Beats are strictly one after the other, and none overlaps the delete, the backoff or the release. */
@@ -52,6 +65,7 @@ export class Lease {
   /** @param sinceMs clock time of the receive that made the message ours */
   constructor(parts: LeaseParts, sinceMs: number) {
     this.#parts = parts;
+    this.#receivedAt = sinceMs;
     this.#deadline = sinceMs + leaseLengthMs(parts.visibilityMs, 0);
   }
 
@@ -60,14 +74,19 @@ export class Lease {
     return this.#lost.signal;
   }
 
-  /** Checked before each effect: true also right after a blocked event loop, since it compares clocks, not timers. */
-  isLive(): boolean {
-    return !this.#lost.signal.aborted && this.#parts.clock.now() < this.#deadline;
+  /** Fires before the twelve hours that SQS lets a message be held: the message is given back then, and its next receive starts anew. */
+  get wall(): HandOver {
+    return { asked: this.#wall.asked.signal, forced: this.#wall.forced.signal };
   }
 
   /** Monotonic time until which the message is ours. */
   get deadline(): number {
     return this.#deadline;
+  }
+
+  /** Checked before each effect: true also right after a blocked event loop, since it compares clocks, not timers. */
+  isLive(): boolean {
+    return !this.#lost.signal.aborted && this.#parts.clock.now() < this.#deadline;
   }
 
   /** What is left for the thread's lease to be taken with. */
@@ -77,21 +96,40 @@ export class Lease {
 
   start(): void {
     this.#armDeadline();
-    this.#armBeat(beatDelayMs(this.#parts.visibilityMs, this.#parts.random()));
+    this.#armWall();
+    const { visibilityMs, random, clock, beats } = this.#parts;
+    // From the receive: a slow admission has used up a part of the visibility already.
+    const gone = clock.now() - this.#receivedAt;
+    this.#armBeat(beats, Math.max(0, beatDelayMs(visibilityMs, random()) - gone));
   }
 
   /** Stops beating and waits for a beat in flight, so that what follows on the same handle is never overtaken. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#cancelBeat();
-    this.#cancelDeadline();
+    this.#cancelTimers();
     await this.#beating;
   }
 
-  #armBeat(delayMs: number): void {
+  #cancelTimers(): void {
+    this.#cancelBeat();
+    this.#cancelDeadline();
+    this.#cancelWall();
+  }
+
+  #armBeat(timers: Pick<Clock, "after">, delayMs: number): void {
     if (this.#stopped || this.#lost.signal.aborted) return;
-    this.#cancelBeat = this.#parts.clock.after(delayMs, () => {
+    this.#cancelBeat = timers.after(delayMs, () => {
       this.#beating = this.#beat();
+    });
+  }
+
+  #armWall(): void {
+    const { clock, onWallNear } = this.#parts;
+    const untilMs = (sinceReceiveMs: number): number => Math.max(0, this.#receivedAt + sinceReceiveMs - clock.now());
+    this.#cancelWall = clock.after(untilMs(WALL_HANDOVER.askMs), () => {
+      this.#wall.asked.abort();
+      onWallNear();
+      this.#cancelWall = clock.after(untilMs(WALL_HANDOVER.forceMs), () => this.#wall.forced.abort());
     });
   }
 
@@ -112,17 +150,20 @@ export class Lease {
       return;
     }
     const sentAt = clock.now();
+    const askedMs = visibilityBeforeWallMs(visibilityMs, sentAt - this.#receivedAt);
+    // Nothing is left to ask for: the deadline stands, and the hand-over has been asked for long ago.
+    if (askedMs === 0) return;
     try {
-      await this.#parts.extend();
+      await this.#parts.extend(askedMs);
       if (this.#lost.signal.aborted) return;
-      const leaseMs = leaseLengthMs(visibilityMs, clock.now() - sentAt);
+      const leaseMs = leaseLengthMs(askedMs, clock.now() - sentAt);
       if (!(await this.#parts.renew(leaseMs))) {
         this.#lose("another worker holds the thread");
         return;
       }
-      this.#deadline = sentAt + leaseLengthMs(visibilityMs, 0);
+      this.#deadline = sentAt + leaseLengthMs(askedMs, 0);
       this.#armDeadline();
-      this.#armBeat(beatDelayMs(visibilityMs, random()));
+      this.#armBeat(this.#parts.beats, beatDelayMs(visibilityMs, random()));
     } catch (error) {
       this.#afterFailure(error);
     }
@@ -134,7 +175,9 @@ export class Lease {
       return;
     }
     this.#parts.onBeatFailed(error);
-    this.#armBeat(this.#parts.visibilityMs * RETRY_SHARE * (0.5 + this.#parts.random() / 2));
+    // By the clock: a round could draw it nearer, and a refused beat must not be repeated in a hurry.
+    const delayMs = this.#parts.visibilityMs * RETRY_SHARE * (0.5 + this.#parts.random() / 2);
+    this.#armBeat(this.#parts.clock, delayMs);
   }
 
   #lose(reason: string): void {
@@ -143,8 +186,7 @@ export class Lease {
       "LEASE_LOST",
       `${reason}; the run stops here and another delivery goes on from its last checkpoint`,
     );
-    this.#cancelBeat();
-    this.#cancelDeadline();
+    this.#cancelTimers();
     this.#lost.abort(error);
     this.#parts.onLost(error);
   }

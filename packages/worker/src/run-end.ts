@@ -46,7 +46,7 @@ export async function endDriven(context: RunContext, result: DriveResult): Promi
       });
     }
     case "drained":
-      return handBack(context, "SIGTERM: stopped after its checkpoint");
+      return handBack(context, `${handOverCause(context)}: stopped after its checkpoint`);
     default:
       return result satisfies never;
   }
@@ -103,7 +103,8 @@ export async function endFailed(context: RunContext, error: unknown): Promise<En
   const { parts, lease, delivery } = context;
   await context.savers.settle();
   if (lease.signal.aborted || isLost(error)) return leaseLost(error);
-  if (parts.drain.forced.aborted) return handBack(context, "SIGTERM: stopped by the end of the drain");
+  if (parts.drain.forced.aborted || lease.wall.forced.aborted)
+    return handBack(context, `${handOverCause(context)}: stopped where it was`);
   try {
     if (context.cancel.signal.aborted) return await endCancelled(context);
     recordError(delivery.root, error);
@@ -165,6 +166,10 @@ async function finish(context: RunContext, values: unknown, reason: string): Pro
 export function endDeferred(context: RunContext, reason: string): Ending {
   const afterMs = DEFER_MS * (1 + context.parts.random());
   return ending(context, { outcome: "deferred", reason, message: { do: "return", afterMs } });
+}
+
+function handOverCause({ parts, lease }: RunContext): string {
+  return lease.wall.asked.aborted && !parts.drain.asked.aborted ? "twelve hours since the receive" : "SIGTERM";
 }
 
 /** Writes are settled already; row and lease go in one statement (closeRow), then visibility 0. */

@@ -1,30 +1,45 @@
 // Settling: verified deletes and visibility changes in batches, on a client of their own so that polls cannot starve them.
-import {
-  type BatchResultErrorEntry,
-  ChangeMessageVisibilityBatchCommand,
-  DeleteMessageBatchCommand,
-  type SQSClient,
-} from "@aws-sdk/client-sqs";
+import { ChangeMessageVisibilityBatchCommand, DeleteMessageBatchCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import { WorkerError } from "./errors.ts";
+import { pause } from "./intake-pause.ts";
+import { Batcher, type EntryResult } from "./settle-batch.ts";
 
-/** SQS takes ten entries a batch call (SQS quotas). */
-const BATCH_MAX = 10;
-/** How long the first of a batch waits for others. */
-const GATHER_MS = 4;
-
+/** What is asked of SQS about one receipt handle: `extend` while a run works, one of the others at its end. */
 export interface Settler {
   /** Resolves when SQS confirmed this very entry. Rejects with SETTLE_FAILED when it refused it, with the AWS error when the call failed. */
   delete(receiptHandle: string): Promise<void>;
   /** Sets the visibility, seconds from now; 0 gives the message back at once. */
   setVisibility(receiptHandle: string, seconds: number): Promise<void>;
+  /** A beat: as `setVisibility`, and asked once only. A lease repeats its beats itself, with a later time. */
+  extend(receiptHandle: string, seconds: number): Promise<void>;
 }
 
 export interface SettlerOptions {
   readonly client: SQSClient;
   readonly queueUrl: string;
+  readonly random?: () => number;
+  /** An entry of a batch that SQS refused; the others of its call are done (Q14). */
+  readonly onRefused?: (refused: RefusedEntry) => void;
 }
 
-export function createSettler({ client, queueUrl }: SettlerOptions): Settler {
+export interface RefusedEntry {
+  readonly action: "delete" | "visibility";
+  readonly receiptHandle: string;
+  /** SQS's code for the entry, or `Unconfirmed`. */
+  readonly code: string;
+  /** Asked again, by the same handle. */
+  readonly again: boolean;
+}
+
+/** An entry that SQS refused through no fault of ours is asked for this often in all. */
+const TRIES_MAX = 4;
+/** Wait before the second try; doubled for each further one, with half of it jitter. */
+const RETRY_MS = 100;
+
+type About = Pick<RefusedEntry, "action" | "receiptHandle">;
+
+export function createSettler(options: SettlerOptions): Settler {
+  const { client, queueUrl, random = Math.random, onRefused = () => {} } = options;
   const deletes = new Batcher<string>(async (handles) => {
     const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
     return client.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
@@ -37,68 +52,31 @@ export function createSettler({ client, queueUrl }: SettlerOptions): Settler {
     }));
     return client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }));
   });
+
+  /** By the handle, never by the message's id: a message received again has a new handle, and the old one deletes nothing (Q15). */
+  const ask = async (about: About, triesMax: number, send: () => Promise<EntryResult>): Promise<void> => {
+    for (let tries = 1; ; tries += 1) {
+      const result = await send();
+      if (result.state === "done") return;
+      const again = tries < triesMax && !result.senderFault;
+      onRefused({ ...about, code: result.code, again });
+      if (!again) throw settleError(result);
+      await pause(RETRY_MS * 2 ** (tries - 1) * (0.5 + random() / 2), undefined);
+    }
+  };
   return {
-    delete: (receiptHandle) => deletes.add(receiptHandle),
-    setVisibility: (handle, seconds) => visibilities.add({ handle, seconds }),
+    delete: (receiptHandle) => ask({ action: "delete", receiptHandle }, TRIES_MAX, () => deletes.add(receiptHandle)),
+    setVisibility: (receiptHandle, seconds) =>
+      ask({ action: "visibility", receiptHandle }, TRIES_MAX, () =>
+        visibilities.add({ handle: receiptHandle, seconds }),
+      ),
+    extend: (receiptHandle, seconds) =>
+      ask({ action: "visibility", receiptHandle }, 1, () => visibilities.add({ handle: receiptHandle, seconds })),
   };
 }
 
-interface BatchAnswer {
-  readonly Successful?: readonly { readonly Id: string | undefined }[] | undefined;
-  readonly Failed?: readonly BatchResultErrorEntry[] | undefined;
-}
-
-interface Waiting<Item> {
-  readonly item: Item;
-  readonly done: () => void;
-  readonly failed: (error: unknown) => void;
-}
-
-/** Gathers single requests into batch calls and hands each its own result: a batch answer of 200 says nothing of one entry. */
-class Batcher<Item> {
-  readonly #send: (items: readonly Item[]) => Promise<BatchAnswer>;
-  #waiting: Waiting<Item>[] = [];
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(send: (items: readonly Item[]) => Promise<BatchAnswer>) {
-    this.#send = send;
-  }
-
-  // Bounded by the worker's slots: a delivery has at most one request here at a time.
-  add(item: Item): Promise<void> {
-    return new Promise((done, failed) => {
-      this.#waiting.push({ item, done, failed });
-      if (this.#waiting.length >= BATCH_MAX) this.#flush();
-      else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
-    });
-  }
-
-  #flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const batch = this.#waiting.splice(0, BATCH_MAX);
-    if (batch.length > 0) void this.#deliver(batch);
-    if (this.#waiting.length > 0) this.#flush();
-  }
-
-  async #deliver(batch: readonly Waiting<Item>[]): Promise<void> {
-    try {
-      const answer = await this.#send(batch.map((waiting) => waiting.item));
-      const done = new Set(answer.Successful?.map((entry) => entry.Id));
-      const failures = new Map(answer.Failed?.map((failure) => [failure.Id, failure]));
-      batch.forEach((waiting, index) => {
-        const id = String(index);
-        if (done.has(id)) waiting.done();
-        else waiting.failed(settleError(failures.get(id) ?? { Id: id, SenderFault: false, Code: "Unconfirmed" }));
-      });
-    } catch (error) {
-      for (const waiting of batch) waiting.failed(error);
-    }
-  }
-}
-
 /** Keeps the AWS code as the error's name, which is what a lease looks at. */
-function settleError(failure: BatchResultErrorEntry): Error {
-  const error = new WorkerError("SETTLE_FAILED", `SQS refused the entry: ${failure.Code}: ${failure.Message ?? ""}`);
-  return Object.defineProperty(error, "name", { value: failure.Code?.split(".").at(-1) ?? "SETTLE_FAILED" });
+function settleError({ code, text }: Extract<EntryResult, { state: "refused" }>): Error {
+  const error = new WorkerError("SETTLE_FAILED", `SQS refused the entry: ${code}: ${text}`);
+  return Object.defineProperty(error, "name", { value: code });
 }

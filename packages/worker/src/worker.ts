@@ -15,6 +15,7 @@ import { createIntake } from "./intake.ts";
 import { IntakeGate } from "./intake-gate.ts";
 import { pause } from "./intake-pause.ts";
 import { systemClock } from "./lease.ts";
+import { BeatRounds } from "./lease-beats.ts";
 import { createLogger, type Logger, withIds } from "./log.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { missingMigrations } from "./migrate.ts";
@@ -76,7 +77,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   // Two clients: a client's sockets are shared, and long polls would make deletes wait (facts/queue, P27).
   const clients = { poll: newClient(), settle: newClient() };
   const name = `${hostname()}:${process.pid}`;
-  const drain = { asked: new AbortController(), forced: new AbortController() };
+  const drain = { asked: new AbortController(), forced: new AbortController(), pollEnded: new AbortController() };
   const leases = new LeaseWatch();
   const metrics = new WorkerMetrics({
     queue: queueName(config.queueUrl),
@@ -91,7 +92,12 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     config,
     pool,
     ledger,
-    settler: createSettler({ client: clients.settle, queueUrl: config.queueUrl }),
+    settler: createSettler({
+      client: clients.settle,
+      queueUrl: config.queueUrl,
+      onRefused: ({ receiptHandle, ...refused }) =>
+        log.warn({ ...refused, receipt_handle: receiptHandle.slice(-24) }, "SQS refused one entry of a batch"),
+    }),
     agents: agentsByName(options.agents),
     spanGate: createGate({ content: config.content }),
     burial: new Burial({
@@ -111,12 +117,13 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     },
     worker: name,
     clock: systemClock,
+    beats: new BeatRounds(systemClock, config.visibilitySeconds * 1000),
     wallNow: Date.now,
     random: Math.random,
     log,
     metrics,
     leases,
-    drain: { asked: drain.asked.signal, forced: drain.forced.signal },
+    drain: { asked: drain.asked.signal, forced: drain.forced.signal, pollEnded: drain.pollEnded.signal },
     onThreadFree: (threadId) => housekeeping.threadFreed(threadId),
   };
   const intake = createIntake({
@@ -165,7 +172,8 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     housekeeping.stop();
     health.drain();
     drain.asked.abort();
-    await Promise.all([intake.stop(), drained(intake, drain.forced, config.drainSeconds * 1000)]);
+    const pollEnded = intake.stop().finally(() => drain.pollEnded.abort());
+    await Promise.all([pollEnded, drained(intake, drain.forced, config.drainSeconds * 1000)]);
     await Promise.race([
       Promise.all([parts.burial.settle(), housekeeping.settle()]),
       pause(OBITUARY_GRACE_MS, undefined),

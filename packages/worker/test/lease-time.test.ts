@@ -1,7 +1,15 @@
 // Proves the lease arithmetic: a lease ends before its visibility does, and waits stay inside their bounds.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { backoffMs, beatDelayMs, leaseLengthMs, leaseMarginMs } from "../src/lease-time.ts";
+import {
+  backoffMs,
+  beatDelayMs,
+  leaseLengthMs,
+  leaseMarginMs,
+  visibilityBeforeWallMs,
+  WALL_HANDOVER,
+  WALL_MS,
+} from "../src/lease-time.ts";
 
 const share = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
 
@@ -70,4 +78,29 @@ test("a backoff has full jitter: anywhere between nothing and its ceiling", () =
       expect(wait).toBeLessThanOrEqual(options.maxMs);
     }),
   );
+});
+
+test("a visibility is whole while the twelve hours are far, and ends five seconds before them when they are near (Q16)", () => {
+  expect(visibilityBeforeWallMs(60_000, 0)).toBe(60_000);
+  expect(visibilityBeforeWallMs(300_000, WALL_MS - 60_000)).toBe(55_000);
+  expect(visibilityBeforeWallMs(300_000, WALL_MS - 60_001)).toBe(55_000);
+  expect(visibilityBeforeWallMs(300_000, WALL_MS - 59_999)).toBe(54_000);
+  expect(visibilityBeforeWallMs(60_000, WALL_MS + 1)).toBe(0);
+});
+
+test("no visibility is ever asked for beyond the twelve hours, and the hand-over comes before its force and both before them (Q16)", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1_000, max: WALL_MS }),
+      fc.double({ min: 0, max: 60_000_000, noNaN: true }),
+      (wanted, since) => {
+        const asked = visibilityBeforeWallMs(wanted, since);
+        expect(asked).toBeGreaterThanOrEqual(0);
+        expect(asked).toBeLessThanOrEqual(wanted);
+        if (asked > 0) expect(since + asked).toBeLessThan(WALL_MS);
+      },
+    ),
+  );
+  expect(WALL_HANDOVER.askMs).toBeLessThan(WALL_HANDOVER.forceMs);
+  expect(WALL_HANDOVER.forceMs).toBeLessThan(WALL_MS);
 });

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WorkerError } from "../src/errors.ts";
 import { type Clock, Lease } from "../src/lease.ts";
+import { BeatRounds } from "../src/lease-beats.ts";
 
 /** Timers run only when time is advanced; a blocked event loop is time that passes without them. */
 class FakeClock implements Clock {
@@ -56,10 +57,11 @@ const VISIBILITY_MS = 60_000;
 
 let clock: FakeClock;
 let sentAt: number[];
-const extend = vi.fn<() => Promise<void>>();
+const extend = vi.fn<(visibilityMs: number) => Promise<void>>();
 const renew = vi.fn<(leaseMs: number) => Promise<boolean>>();
 const onLost = vi.fn<(error: WorkerError) => void>();
 const onBeatFailed = vi.fn<(error: unknown) => void>();
+const onWallNear = vi.fn<() => void>();
 const unhandled: unknown[] = [];
 const onUnhandled = (error: unknown): void => void unhandled.push(error);
 
@@ -71,6 +73,7 @@ beforeEach(() => {
   renew.mockReset().mockResolvedValue(true);
   onLost.mockReset();
   onBeatFailed.mockReset();
+  onWallNear.mockReset();
   process.on("unhandledRejection", onUnhandled);
 });
 
@@ -80,8 +83,9 @@ afterEach(async () => {
   expect(unhandled).toEqual([]);
 });
 
-function started(random: () => number = () => 0): Lease {
-  const lease = new Lease({ visibilityMs: VISIBILITY_MS, clock, random, extend, renew, onLost, onBeatFailed }, 0);
+function started(random: () => number = () => 0, visibilityMs: number = VISIBILITY_MS): Lease {
+  const parts = { visibilityMs, clock, random, beats: clock, extend, renew, onLost, onWallNear, onBeatFailed };
+  const lease = new Lease(parts, 0);
   lease.start();
   return lease;
 }
@@ -123,6 +127,15 @@ describe("while beats are accepted", () => {
     await clock.advance(49_999);
     expect(extend).toHaveBeenCalledTimes(1);
   });
+});
+
+test("after a slow admission the first beat is due as if the lease had begun with the receive", async () => {
+  const parts = { visibilityMs: VISIBILITY_MS, clock, random: () => 0, beats: clock, extend, renew, onLost };
+  const lease = new Lease({ ...parts, onWallNear, onBeatFailed }, -40_000);
+  lease.start();
+  await clock.advance(1);
+  expect(sentAt).toEqual([0]);
+  expect(lease.remainingMs()).toBe(54_999);
 });
 
 describe("the deadline", () => {
@@ -279,6 +292,109 @@ describe("a lost lease", () => {
     started();
     await clock.advance(61_000);
     expect(renew).not.toHaveBeenCalled();
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("SQS's twelve hours", () => {
+  const HOUR = 3_600_000;
+
+  test("at 11 h 59 the extension is clamped to what remains of them (Q16)", async () => {
+    started(() => 0, 300_000);
+    await clock.advance(11 * HOUR + 59 * 60_000);
+    const asked = extend.mock.calls.map(([visibilityMs], index) => ({ at: 100_000 * (index + 1), visibilityMs }));
+    for (const { at, visibilityMs } of asked) expect(at + visibilityMs).toBeLessThan(12 * HOUR);
+    expect(asked.at(-1)).toEqual({ at: 43_100_000, visibilityMs: 95_000 });
+    expect(asked[0]).toEqual({ at: 100_000, visibilityMs: 300_000 });
+  });
+
+  test("every extension is whole seconds, and none is asked for when nothing remains (Q16)", async () => {
+    const lease = started(() => 0.37);
+    await clock.advance(13 * HOUR);
+    expect(extend.mock.calls.every(([visibilityMs]) => visibilityMs > 0 && visibilityMs % 1000 === 0)).toBe(true);
+    expect(lease.isLive()).toBe(false);
+    expect(onLost).toHaveBeenCalledTimes(1);
+    expect(clock.pending).toBe(0);
+  });
+
+  test("a run of 13 hours is asked to stop at its next checkpoint ten minutes before, once (C08)", async () => {
+    const lease = started();
+    await clock.advance(11 * HOUR + 50 * 60_000 - 1);
+    expect(lease.wall.asked.aborted).toBe(false);
+    await clock.advance(1);
+    expect(lease.wall.asked.aborted).toBe(true);
+    expect(lease.wall.forced.aborted).toBe(false);
+    expect(lease.isLive()).toBe(true);
+    expect(onLost).not.toHaveBeenCalled();
+    expect(onWallNear).toHaveBeenCalledTimes(1);
+  });
+
+  test("one that does not stop is made to a minute before, with the lease still live to give the message back (C08)", async () => {
+    const lease = started();
+    await clock.advance(11 * HOUR + 59 * 60_000);
+    expect(lease.wall.forced.aborted).toBe(true);
+    expect(lease.isLive()).toBe(true);
+    expect(lease.signal.aborted).toBe(false);
+  });
+
+  test("they are counted from the receive, not from the lease's start", async () => {
+    const parts = { visibilityMs: VISIBILITY_MS, clock, random: () => 0, beats: clock, extend, renew, onLost };
+    const lease = new Lease({ ...parts, onWallNear, onBeatFailed }, -40_000);
+    lease.start();
+    await clock.advance(11 * HOUR + 50 * 60_000 - 40_001);
+    expect(lease.wall.asked.aborted).toBe(false);
+    await clock.advance(1);
+    expect(lease.wall.asked.aborted).toBe(true);
+  });
+
+  test("a delivery that has ended hears nothing of them", async () => {
+    const lease = started();
+    await lease.stop();
+    await clock.advance(13 * HOUR);
+    expect(onWallNear).not.toHaveBeenCalled();
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("the last word on a message", () => {
+  test("is the backoff's 40 s after a throw while a beat is due and another in flight (Q03)", async () => {
+    const values: number[] = [];
+    extend.mockImplementation(async (visibilityMs) => {
+      await delayed(2_000);
+      values.push(visibilityMs / 1000);
+    });
+    const lease = started();
+    await clock.advance(20_500);
+    // As delivery-run.ts does: the lease is stopped, then what becomes of the message is sent.
+    const ended = lease.stop().then(() => values.push(40));
+    await clock.advance(60_000);
+    await ended;
+    expect(values).toEqual([60, 40]);
+  });
+});
+
+describe("leases that beat in rounds", () => {
+  test("thirty leases take a third of a window's calls, and each is told its own answer (Q01, Q03)", async () => {
+    const beats = new BeatRounds(clock, VISIBILITY_MS);
+    const rounds = new Map<number, number[]>();
+    const lost: number[] = [];
+    const leases = Array.from({ length: 30 }, (_, index) => {
+      const own = async (): Promise<void> => {
+        rounds.set(clock.now(), [...(rounds.get(clock.now()) ?? []), index]);
+        if (index === 7) throw failure("ReceiptHandleIsInvalid");
+      };
+      const random = (): number => index / 30;
+      const parts = { visibilityMs: VISIBILITY_MS, clock, random, beats, extend: own, renew, onWallNear, onBeatFailed };
+      const lease = new Lease({ ...parts, onLost: () => void lost.push(index) }, 0);
+      lease.start();
+      return lease;
+    });
+    await clock.advance(20_000);
+    expect([...rounds.values()].flat()).toHaveLength(30);
+    expect(rounds.size).toBe(2);
+    expect(lost).toEqual([7]);
+    expect(leases.filter((lease) => lease.isLive())).toHaveLength(29);
+    await Promise.all(leases.map((lease) => lease.stop()));
     expect(clock.pending).toBe(0);
   });
 });
