@@ -58,14 +58,25 @@ const CANCEL = `
     where r.run_id = $1 and r.status in ('queued', 'running', 'interrupted', 'failed', 'parked', 'abandoned')
     returning r.thread_id, r.status
   ), effects as (
-    update ${s}.effects e set state = 'unknown', unknown_at = clock_timestamp(),
-      detail = 'Its run was cancelled before an outcome was recorded.'
-    from run where run.status = 'cancelled' and e.thread_id = run.thread_id and e.run_id = $1 and e.state = 'reserved'
-      and e.lease_until <= clock_timestamp()
-    returning 1
+    ${leaveUnknown("(select status from run) = 'cancelled' and e.lease_until <= clock_timestamp()")} returning 1
   )
   select (select status from found) as before, (select status from run) as after, (select owner from lease) as worker,
     (select count(*)::int from effects) as effects`;
+
+/** $1 run. By delivery, which is indexed; a call of a subagent is on a thread of its own. */
+function leaveUnknown(where: string): string {
+  return `update ${s}.effects e set state = 'unknown', unknown_at = clock_timestamp(),
+      detail = 'Its run was cancelled before an outcome was recorded.'
+    where e.delivery_id in (select delivery_id from ${s}.deliveries where run_id = $1) and e.state = 'reserved' and ${where}`;
+}
+
+/**
+ * After a run's own worker has ended it: no further delivery will settle what its tools left open. A body that goes on after
+ * its signal may still settle its call, under its fence.
+ */
+export async function leaveCallsUnknown(db: Queryable, runId: string): Promise<void> {
+  await db.query(leaveUnknown("true"), [runId]);
+}
 
 const cancelSchema = z.object({
   before: z.custom<RunStatus>((value) => typeof value === "string").nullable(),
