@@ -1,4 +1,4 @@
-// The meaning of a claim, pure: what it does to the row it meets, and what it is told. `effect-sql.ts` says the same in SQL.
+// The meaning of a claim, pure: what it does to the row it meets, and what it is told. `migrate-tools-effects.ts` says the same in SQL.
 import type { ClaimDecision, EffectClaim, EffectRow, Fence } from "./effect.ts";
 
 /** What a claim finds: the stored row, with the nonce of whoever holds it. */
@@ -52,7 +52,19 @@ export const PARKED_DETAIL =
 
 /** What a claimant is told, from the row as it stands after its claim. */
 export interface ClaimView {
-  readonly row: EffectRow;
+  readonly row: Pick<
+    EffectRow,
+    | "state"
+    | "policy"
+    | "fence"
+    | "holder"
+    | "seen"
+    | "executions"
+    | "firstClaimAtMs"
+    | "result"
+    | "effectRef"
+    | "detail"
+  >;
   readonly won: boolean;
   readonly stale: boolean;
   readonly differs: "owner" | "arguments" | undefined;
@@ -86,7 +98,7 @@ export function decisionOf(view: ClaimView): ClaimDecision {
   }
 }
 
-function wonKind(row: EffectRow): "execute" | "resend" | "reconcile" {
+function wonKind(row: ClaimView["row"]): "execute" | "resend" | "reconcile" {
   if (row.executions === 1) return "execute";
   return row.policy === "lookup" ? "reconcile" : "resend";
 }

@@ -1,4 +1,4 @@
-// The effect ledger in Postgres: one statement a claim, one a settlement, all times on the server's clock.
+// The effect ledger in Postgres: one round trip a claim, one a settlement, all times on the server's clock.
 import type {
   ClaimDecision,
   Echo,
@@ -14,8 +14,17 @@ import type {
   Settlement,
   StoredResult,
 } from "./effect.ts";
-import { decisionOf } from "./effect-decide.ts";
-import { CLAIM_SQL, FIND_ECHO_SQL, FIND_SQL, OPEN_EXECUTIONS_SQL, RELEASE_SQL, SETTLE_SQL } from "./effect-sql.ts";
+import { type ClaimStep, type ClaimView, decisionOf } from "./effect-decide.ts";
+import { SeenCounts } from "./effect-seen.ts";
+import {
+  CLAIM_SQL,
+  COUNT_SEEN_SQL,
+  FIND_ECHO_SQL,
+  FIND_SQL,
+  OPEN_EXECUTIONS_SQL,
+  RELEASE_SQL,
+  SETTLE_SQL,
+} from "./effect-sql.ts";
 import type { Queryable } from "./fence.ts";
 
 interface RawRow {
@@ -26,6 +35,7 @@ interface RawRow {
   readonly tool: string;
   readonly tool_call_id: string;
   readonly args_fingerprint: string;
+  readonly identity_fingerprint: string | null;
   readonly policy: RecordedPolicy;
   readonly retention_ms: number | null;
   readonly state: EffectState;
@@ -39,17 +49,31 @@ interface RawRow {
   readonly result: string | null;
   readonly result_sha256: string | null;
   readonly result_bytes: number | null;
+  readonly result_ref: string | null;
   readonly effect_ref: string | null;
   readonly detail: string | null;
   readonly evidence: string | null;
   readonly provider_request_id: string | null;
 }
 
-interface RawClaim extends RawRow {
-  readonly won: boolean;
-  readonly stale: boolean;
-  readonly differs: "owner" | "arguments" | null;
-  readonly lease_left_ms: number;
+/** The out parameters of `claim_effect`. Only `r_step` is always there; the holder's are null when the row is the claimant's new one. */
+interface RawClaim {
+  readonly r_step: ClaimStep | "fenced";
+  readonly r_differs: "owner" | "arguments" | null;
+  readonly r_state: EffectState;
+  readonly r_policy: RecordedPolicy;
+  readonly r_fence: string;
+  readonly r_holder: string | null;
+  readonly r_seen: number;
+  readonly r_executions: number;
+  readonly r_first_claim_at_ms: number;
+  readonly r_lease_left_ms: number | null;
+  readonly r_result: string | null;
+  readonly r_sha256: string | null;
+  readonly r_bytes: number | null;
+  readonly r_ref: string | null;
+  readonly r_effect_ref: string | null;
+  readonly r_detail: string | null;
 }
 
 interface RawEcho {
@@ -68,23 +92,50 @@ interface RawOpenExecution {
   readonly started_at_ms: number;
 }
 
+export interface PostgresLedgerOptions {
+  /** How long repeats that changed nothing are counted in memory before they are written together. Default 200 ms. */
+  readonly countMs?: number;
+}
+
 /**
  * Needs `toolsMigrations`. Give it a pool, not a client inside a transaction: a claim must be committed when it returns,
  * with synchronous_commit on.
  */
 export class PostgresLedger implements Ledger {
   readonly #db: Queryable;
+  readonly #seen: SeenCounts;
 
-  constructor(db: Queryable) {
+  constructor(db: Queryable, options: PostgresLedgerOptions = {}) {
     this.#db = db;
+    const write = async (keys: readonly string[], counts: readonly number[]): Promise<void> => {
+      await db.query(COUNT_SEEN_SQL, [keys, counts]);
+    };
+    this.#seen = new SeenCounts({ write, ...(options.countMs === undefined ? {} : { delayMs: options.countMs }) });
+  }
+
+  /** Repeats that were never written to `seen`: beyond the bound, or the database did not take them. */
+  get seenDropped(): number {
+    return this.#seen.dropped;
+  }
+
+  /** Writes the repeats that were counted in memory. Without it they are written `countMs` later. */
+  async flush(): Promise<void> {
+    await this.#seen.flush();
   }
 
   async claim(claim: EffectClaim): Promise<ClaimDecision> {
     const raw = await first<RawClaim>(this.#db, CLAIM_SQL, claimValues(claim));
-    // No row only when the thread's lease is not the claimant's: then nothing was inserted either.
-    if (raw === undefined) return { kind: "fenced" };
-    const { won, stale, differs, lease_left_ms: leaseLeftMs } = raw;
-    return decisionOf({ row: rowOf(raw), won, stale, differs: differs ?? undefined, leaseLeftMs });
+    if (raw === undefined || raw.r_step === "fenced") return { kind: "fenced" };
+    const step = raw.r_step;
+    if (step === "keep") this.#seen.add(claim.key);
+    const row = claimedRowOf(raw, claim.holder);
+    return decisionOf({
+      row: { ...row, seen: row.seen + this.#seen.pending(claim.key) },
+      won: step === "take" || step === "own",
+      stale: step === "stale",
+      differs: raw.r_differs ?? undefined,
+      leaseLeftMs: raw.r_lease_left_ms ?? claim.leaseMs,
+    });
   }
 
   async settle(settlement: Settlement): Promise<SettleAnswer> {
@@ -99,11 +150,14 @@ export class PostgresLedger implements Ledger {
 
   async find(key: string): Promise<EffectRow | undefined> {
     const raw = await first<RawRow>(this.#db, FIND_SQL, [key]);
-    return raw === undefined ? undefined : rowOf(raw);
+    if (raw === undefined) return undefined;
+    const row = rowOf(raw);
+    return { ...row, seen: row.seen + this.#seen.pending(key) };
   }
 
-  async findEcho({ key, owner, argsFingerprint }: EchoQuery): Promise<Echo | undefined> {
-    const values = [owner.threadId, clean(owner.tool), argsFingerprint, key, clean(owner.assistantMessageId)];
+  async findEcho({ key, owner, argsFingerprint, identityFingerprint }: EchoQuery): Promise<Echo | undefined> {
+    const fingerprint = identityFingerprint ?? argsFingerprint;
+    const values = [owner.threadId, clean(owner.tool), fingerprint, key, clean(owner.assistantMessageId)];
     const raw = await first<RawEcho>(this.#db, FIND_ECHO_SQL, values);
     return raw && { toolCallId: raw.tool_call_id, after: raw.state };
   }
@@ -147,17 +201,18 @@ function claimValues(claim: EffectClaim): unknown[] {
     clean(owner.tool),
     clean(owner.toolCallId),
     claim.argsFingerprint,
+    claim.identityFingerprint ?? null,
     claim.policy,
     claim.retentionMs === undefined ? null : Math.trunc(claim.retentionMs),
     claim.nonce,
     execution.threadFence === undefined ? null : String(execution.threadFence),
+    execution.fencedThreadId ?? owner.threadId,
     clean(claim.holder),
     Math.trunc(claim.leaseMs),
     clean(execution.runId),
     clean(execution.deliveryId),
     execution.receiveCount ?? null,
     execution.nodeAttempt,
-    execution.fencedThreadId ?? owner.threadId,
   ];
 }
 
@@ -172,11 +227,28 @@ function settleValues(settlement: Settlement): unknown[] {
     inline,
     large?.sha256 ?? null,
     large?.bytes ?? null,
+    clean(large?.ref),
     clean(done?.effectRef),
     settlement.outcome === "done" ? null : clean(settlement.detail),
     clean(settlement.evidence),
     clean(settlement.providerRequestId),
   ];
+}
+
+function claimedRowOf(raw: RawClaim, claimant: string): ClaimView["row"] {
+  const { r_result: result, r_sha256: result_sha256, r_bytes: result_bytes, r_ref: result_ref } = raw;
+  return {
+    state: raw.r_state,
+    policy: raw.r_policy,
+    fence: raw.r_fence,
+    holder: raw.r_holder ?? claimant,
+    seen: raw.r_seen,
+    executions: raw.r_executions,
+    firstClaimAtMs: raw.r_first_claim_at_ms,
+    ...optional("result", resultOf({ result, result_sha256, result_bytes, result_ref })),
+    ...optional("effectRef", raw.r_effect_ref),
+    ...optional("detail", raw.r_detail),
+  };
 }
 
 function rowOf(raw: RawRow): EffectRow {
@@ -191,6 +263,7 @@ function rowOf(raw: RawRow): EffectRow {
       toolCallId: raw.tool_call_id,
     },
     argsFingerprint: raw.args_fingerprint,
+    ...optional("identityFingerprint", raw.identity_fingerprint),
     policy: raw.policy,
     ...optional("retentionMs", raw.retention_ms),
     state: raw.state,
@@ -209,10 +282,13 @@ function rowOf(raw: RawRow): EffectRow {
   };
 }
 
-function resultOf(raw: RawRow): StoredResult | null {
+type RawResult = Pick<RawRow, "result" | "result_sha256" | "result_bytes" | "result_ref">;
+
+function resultOf(raw: RawResult): StoredResult | null {
   if (raw.result !== null) return { kind: "value", json: raw.result };
   if (raw.result_sha256 === null || raw.result_bytes === null) return null;
-  return { kind: "too_large", sha256: raw.result_sha256, bytes: raw.result_bytes };
+  const { result_sha256: sha256, result_bytes: bytes } = raw;
+  return { kind: "too_large", sha256, bytes, ...optional("ref", raw.result_ref) };
 }
 
 // exactOptionalPropertyTypes: an absent property is not the same as an undefined one.

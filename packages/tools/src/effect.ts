@@ -39,6 +39,8 @@ export interface EffectClaim {
   readonly owner: EffectOwner;
   /** Hash of the model's arguments in canonical JSON, never of the built request (G03). */
   readonly argsFingerprint: string;
+  /** Hash of what makes two calls the same wish, where the tool says so; else the arguments are that. For echoes only. */
+  readonly identityFingerprint?: string;
   readonly policy: RecordedPolicy;
   /** How long the provider honours the key, from the first claim. Absent means unknown: then nothing is re-sent by itself. */
   readonly retentionMs?: number;
@@ -53,13 +55,19 @@ export interface EffectClaim {
 
 export type EffectState = "reserved" | "done" | "failed" | "unknown";
 
-/** What a ledger kept of a result. Larger ones are known by hash and length only; the row is settled all the same. */
+/**
+ * What a ledger kept of a result. Larger ones are known by hash and length, and by their name in the run's result store where it
+ * has one; the row is settled all the same.
+ */
 export type StoredResult =
   | { readonly kind: "value"; readonly json: string }
-  | { readonly kind: "too_large"; readonly sha256: string; readonly bytes: number };
+  | { readonly kind: "too_large"; readonly sha256: string; readonly bytes: number; readonly ref?: string };
 
 interface SeenBefore {
-  /** How often the key was claimed, this time included. */
+  /**
+   * How often the key was claimed, this time included. Repeats that change nothing are counted in memory and written a moment
+   * later, so other processes may see fewer, never more; the repeats of the last moment of a process that dies are not counted.
+   */
   readonly seen: number;
   readonly firstClaimAtMs: number;
 }
@@ -101,6 +109,7 @@ export interface EffectRow {
   readonly key: string;
   readonly owner: EffectOwner;
   readonly argsFingerprint: string;
+  readonly identityFingerprint?: string;
   readonly policy: RecordedPolicy;
   readonly retentionMs?: number;
   readonly state: EffectState;
@@ -137,9 +146,10 @@ export interface EchoQuery {
   readonly key: string;
   readonly owner: EffectOwner;
   readonly argsFingerprint: string;
+  readonly identityFingerprint?: string;
 }
 
-/** An earlier call of the same tool with the same arguments on the same thread, from another message of the model. */
+/** An earlier call of the same tool with the same arguments, or the same identity, on the same thread, from another message of the model. */
 export interface Echo {
   readonly toolCallId: string;
   /** After `unknown` the model most likely asks for the same thing again; after `done` it may well be a second wish (A16). */
@@ -151,7 +161,7 @@ export interface Echo {
  * Methods reject only when the store cannot be reached; every decision is a value.
  */
 export interface Ledger {
-  /** One statement, always answered: see ClaimDecision. Safe to repeat with the same nonce. */
+  /** One round trip, always answered: see ClaimDecision. Safe to repeat with the same nonce. */
   claim(claim: EffectClaim): Promise<ClaimDecision>;
   /** Fenced, and safe to repeat: the same settlement twice is recorded once. */
   settle(settlement: Settlement): Promise<SettleAnswer>;

@@ -22,7 +22,7 @@ export type {
   WonDecision,
 } from "./effect.ts";
 export { MemoryLedger, type MemoryLedgerOptions } from "./effect-memory.ts";
-export { PostgresLedger } from "./effect-postgres.ts";
+export { PostgresLedger, type PostgresLedgerOptions } from "./effect-postgres.ts";
 export { RESULT_BYTES_MAX, storeResult } from "./effect-result.ts";
 export {
   CallRefused,

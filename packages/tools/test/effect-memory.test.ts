@@ -20,6 +20,7 @@ describeLedger("the memory ledger", {
         if (fence === undefined) fences.delete(threadId);
         else fences.set(threadId, fence);
       },
+      counted: async () => undefined,
       close: async () => undefined,
     };
   },

@@ -12,7 +12,7 @@ export interface CrashPoint {
 }
 
 const deleteMessage = "^DeleteMessageBatchCommand";
-const settleEffect = "update reprise\\.effects e set state";
+const settleEffect = "select reprise\\.settle_effect";
 const markRun = "^update reprise\\.runs set status = \\$3";
 const begin = "^with mine as";
 
@@ -52,13 +52,13 @@ export const CRASH_POINTS = [
     id: "model",
     between: "the model's checkpoint stored -> the call claimed",
     next: "It resumes from that checkpoint: same call, same key, one execution.",
-    kill: { when: "before", what: "insert into reprise\\.effects" },
+    kill: { when: "before", what: "from reprise\\.claim_effect" },
   },
   {
     id: "claimed",
     between: "the call claimed -> the request sent",
     next: "The claim of an older fence is taken over and the call executed under the same key. The provider sees one request.",
-    kill: { when: "after", what: "insert into reprise\\.effects" },
+    kill: { when: "after", what: "from reprise\\.claim_effect" },
   },
   {
     id: "committed",

@@ -79,7 +79,7 @@ describe("a thread that a stock PostgresSaver wrote in schema public", () => {
     await stage.play(async (scene) => {
       await stockRun(scene, "plain", "first words");
       const runId = await scene.send("charge");
-      await scene.died(scene.child({ when: "before", what: "update reprise\\.effects e set state" }));
+      await scene.died(scene.child({ when: "before", what: "select reprise\\.settle_effect" }));
       await scene.healthy();
       await scene.runIs(runId, "finished");
       // Steps go on counting through the thread: -1 to 1 are the stock run's.
@@ -215,7 +215,7 @@ describe("a worker frozen past its lease", () => {
 
 /** The deadline of its own lease also stops a thawed worker; these freeze it where only the fence in PostgreSQL is left. */
 describe("a worker frozen with a checkpoint under way", () => {
-  const charged = "update reprise\\.effects e set state";
+  const charged = "select reprise\\.settle_effect";
   it.concurrent.each([
     // The first transaction after the charge stores its writes, the second one the checkpoint.
     ["before its transaction began", { when: "before", what: "^BEGIN$", armedBy: charged, nth: 2, signal: "SIGSTOP" }],
