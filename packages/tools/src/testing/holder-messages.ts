@@ -10,6 +10,8 @@ export type ToHolder =
 
 /** One delivery of the run that makes the call: the first starts it, later ones resume it. */
 export interface Delivery {
+  /** Name of the tool that is called. */
+  readonly tool: string;
   /** Names the thread, and stands in the tool's arguments so that the provider can count by it. */
   readonly mark: string;
   readonly stopAt?: Point;
@@ -19,8 +21,14 @@ export interface Delivery {
   readonly retentionMs?: number;
 }
 
+export interface LoadedTool {
+  readonly name: string;
+  /** Absent for a tool that `defineTool` did not make. */
+  readonly policy?: EffectPolicy;
+}
+
 export type FromHolder =
-  | { readonly kind: "loaded"; readonly tool: string; readonly policy: EffectPolicy | undefined }
+  | { readonly kind: "loaded"; readonly tools: readonly LoadedTool[] }
   | { readonly kind: "prepared" }
   | { readonly kind: "at"; readonly point: Point }
   | ({ readonly kind: "ended" } & DeliveryEnd);

@@ -1,4 +1,4 @@
-// The program the kit kills: loads your tool, waits to be told, makes one call in a real graph on a real ledger.
+// The program the kit kills: loads your tools, waits to be told, makes one call at a time in a real graph on a real ledger.
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { type BaseMessage, ToolMessage } from "@langchain/core/messages";
@@ -21,19 +21,24 @@ export interface HeldTool {
   readonly tool: StructuredToolInterface;
   /** The model's arguments. `mark` must come through to the provider, in the body or the URL: it counts by it. */
   readonly args: (mark: string) => Readonly<Record<string, unknown>>;
+}
+
+export interface HeldTools {
+  /** The kit asks for them by name, so their names differ. */
+  readonly tools: readonly HeldTool[];
   /** Your checkpointer: `(pool) => new PostgresSaver(pool)`. If it has a `setup`, it is called once before the first play. */
   readonly saver: (pool: pg.Pool) => BaseCheckpointSaver & { setup?(): Promise<unknown> };
 }
 
 /**
- * Call it in a module of its own and give that module to `checkTool`. Throws KIT_FAILED when the module was not started by
+ * Call it in a module of its own and give that module's path to `checkTools`. Throws KIT_FAILED when the module was not started by
  * the kit.
  */
-export function holdTool(held: HeldTool): void {
+export function holdTools(held: HeldTools): void {
   if (process.send === undefined) {
     throw new ToolsError(
       "KIT_FAILED",
-      "This program holds a tool for the conformance kit: give its path to checkTool.",
+      "This program holds tools for the conformance kit: give its path to checkTools.",
     );
   }
   let pool: pg.Pool | undefined;
@@ -64,19 +69,20 @@ export function holdTool(held: HeldTool): void {
   });
   // Nobody is left to kill it.
   process.on("disconnect", () => process.exit(0));
-  say({ kind: "loaded", tool: held.tool.name, policy: policyOf(held.tool) });
+  say({ kind: "loaded", tools: held.tools.map(({ tool }) => ({ name: tool.name, ...policyOf(tool) })) });
 }
 
+// With a callback a closed channel is an answer; without one it would be an error event. The disconnect ends the process.
 function say(message: FromHolder): void {
-  process.send?.(message);
+  process.send?.(message, () => undefined);
 }
 
-function policyOf(tool: StructuredToolInterface): EffectPolicy | undefined {
-  return tool instanceof EffectTool ? tool.effect : undefined;
+function policyOf(tool: StructuredToolInterface): { readonly policy?: EffectPolicy } {
+  return tool instanceof EffectTool ? { policy: tool.effect } : {};
 }
 
 interface DeliverParts {
-  readonly held: HeldTool;
+  readonly held: HeldTools;
   readonly pool: pg.Pool;
   readonly delivery: Delivery;
   readonly stand: (at: { readonly kind: "at"; readonly point: NonNullable<Delivery["stopAt"]> }) => Promise<void>;
@@ -84,17 +90,19 @@ interface DeliverParts {
 
 async function deliver({ held, pool, delivery, stand }: DeliverParts): Promise<DeliveryEnd> {
   const { mark } = delivery;
+  const called = held.tools.find(({ tool }) => tool.name === delivery.tool);
+  if (called === undefined) throw new ToolsError("KIT_FAILED", `The holder has no tool ${delivery.tool}.`);
   let armed = delivery.stopAt;
   const stop: StopAt = async (point) => {
     if (point !== armed) return;
     armed = undefined;
     await stand({ kind: "at", point });
   };
-  const policy = policyOf(held.tool);
+  const { policy } = policyOf(called.tool);
   const claims = policy !== undefined && policy !== "none";
   const graph = oneCallGraph({
-    tool: held.tool,
-    args: held.args(mark),
+    tool: called.tool,
+    args: called.args(mark),
     checkpointer: new BarrierSaver(held.saver(pool)),
     ...(claims ? {} : { stopAround: stop }),
   });

@@ -7,8 +7,8 @@ export {
   type MadeEffect,
   startCountingProvider,
 } from "./counting-provider.ts";
-export { type HeldTool, holdTool } from "./holder.ts";
-export { type CheckToolOptions, type ConformanceReport, checkTool } from "./kit.ts";
+export { type HeldTool, type HeldTools, holdTools } from "./holder.ts";
+export { type CheckToolsOptions, type ConformanceReport, checkTools } from "./kit.ts";
 export type { Played } from "./kit-lane.ts";
 export { crashTable } from "./kit-table.ts";
 export { POINT_TITLES, POINTS, type Point, STRIKES, type Strike } from "./points.ts";

@@ -18,6 +18,8 @@ export interface LaneParts {
 }
 
 export interface Play {
+  /** Name of the tool that is called. */
+  readonly tool: string;
   readonly point: Point;
   readonly strike: Strike;
   /** Unique; names the thread and stands in the tool's arguments. */
@@ -29,6 +31,7 @@ export interface Play {
 
 /** What became of one call whose holder was struck, after two more deliveries. */
 export interface Played {
+  readonly tool: string;
   readonly point: Point;
   readonly strike: Strike;
   /** By the provider's own count. */
@@ -59,8 +62,10 @@ export class Lane {
     const victim = await this.#take();
     const second = await this.#take();
     this.#spare ??= this.#load();
-    const { mark, retentionMs } = play;
-    const delivery = { mark, leaseMs, ...(retentionMs === undefined ? {} : { retentionMs }) };
+    // Whoever takes it sees its failure; at the end of the plays nobody does.
+    this.#spare.catch(() => undefined);
+    const { tool, mark, retentionMs } = play;
+    const delivery = { tool, mark, leaseMs, ...(retentionMs === undefined ? {} : { retentionMs }) };
     await this.#struck(victim, play, delivery);
     await pause(play.moment * 0.8 * leaseMs);
     second.start(delivery);
@@ -101,12 +106,13 @@ export class Lane {
 
   async #played(play: Play, end: DeliveryEnd): Promise<Played> {
     const { ledger, provider } = this.#parts;
-    const { mark, point, strike } = play;
+    const { tool, mark, point, strike } = play;
     const key = end.callId === undefined ? undefined : deriveKey(mark, end.callId);
     const row = key === undefined ? undefined : await ledger.find(key);
     const requests = await provider.requests(mark);
     const keyed = key === undefined ? [] : requests.filter((text) => text.includes(key) || text.includes(keyUuid(key)));
     return {
+      tool,
       point,
       strike,
       executions: await provider.executions(mark),

@@ -1,10 +1,11 @@
-// checkTool: strikes holders of a tool at every point, counts at the provider what happened, and says which promises broke.
+// checkTools: strikes holders of a tool at every point, counts at the provider what happened, and says which promises broke.
 import { randomBytes } from "node:crypto";
 import type { EffectPolicy } from "../effect.ts";
 import { PostgresLedger } from "../effect-postgres.ts";
 import { migrate } from "../migrate.ts";
 import { toolsMigrations } from "../migrate-tools.ts";
 import type { CountedProvider } from "./counting-provider.ts";
+import type { LoadedTool } from "./holder-messages.ts";
 import { type Gateway, startGateway } from "./kit-gateway.ts";
 import { brokenBy, brokenByRetry } from "./kit-judge.ts";
 import { Lane, type LaneParts, type Play, type Played } from "./kit-lane.ts";
@@ -12,8 +13,8 @@ import { HolderProcess, type HolderProgram } from "./kit-process.ts";
 import { POINTS, type Point, STRIKES, type Strike } from "./points.ts";
 import { openKitPool } from "./pool.ts";
 
-export interface CheckToolOptions {
-  /** Path of the program that calls `holdTool`, as Node can run it. */
+export interface CheckToolsOptions {
+  /** Path of the program that calls `holdTools`, as Node can run it. */
   readonly holder: string;
   readonly holderArguments?: readonly string[];
   /** For Node itself, such as a loader of TypeScript. */
@@ -21,7 +22,7 @@ export interface CheckToolOptions {
   /** A database of the kit's own: it migrates the ledger and fills both tables and checkpoints. */
   readonly databaseUrl: string;
   readonly provider: CountedProvider;
-  /** The environment variable from which the tool takes its provider's URL: the kit puts a gateway there. */
+  /** The environment variable from which the tools take their provider's URL: the kit puts a gateway there. */
   readonly urlVariable: string;
   readonly environment?: Readonly<Record<string, string>>;
   /** Plays of each point and strike. Default 1. */
@@ -52,14 +53,14 @@ export interface ConformanceReport {
 const DAY_MS = 86_400_000;
 
 /** Rejects with KIT_FAILED when a play could not be made; a promise that broke stands in the report. */
-export async function checkTool(options: CheckToolOptions): Promise<ConformanceReport> {
+export async function checkTools(options: CheckToolsOptions): Promise<readonly ConformanceReport[]> {
   const pool = openKitPool(options.databaseUrl, 4);
   const gateways: Gateway[] = [];
   const lanes: Lane[] = [];
   try {
     await migrate(pool, toolsMigrations);
-    const { tool, policy } = await learnTool(options);
-    const plays = playsOf(options);
+    const tools = await learnTools(options);
+    const plays = tools.flatMap((tool) => playsOf(tool, options));
     const laneCount = Math.min(options.lanes ?? 2, plays.length);
     for (let lane = 0; lane < laneCount; lane += 1) {
       const gateway = await startGateway({
@@ -70,15 +71,7 @@ export async function checkTool(options: CheckToolOptions): Promise<ConformanceR
       lanes.push(new Lane(lanePartsOf(options, gateway, new PostgresLedger(pool))));
     }
     const played = await playAll(lanes, plays);
-    const retry = policy === "keyed" ? await lanes[0]?.play(retryPlay()) : undefined;
-    const broken = [...played.flatMap((one) => brokenBy(policy, one)), ...(retry ? brokenByRetry(retry) : [])];
-    return {
-      tool,
-      ...(policy === undefined ? {} : { policy }),
-      plays: played,
-      ...(retry === undefined ? {} : { retry }),
-      broken,
-    };
+    return tools.map((tool) => reportOf(tool, played));
   } finally {
     for (const lane of lanes) lane.stop();
     for (const gateway of gateways) await gateway.close();
@@ -87,25 +80,22 @@ export async function checkTool(options: CheckToolOptions): Promise<ConformanceR
 }
 
 // The first holder says what it holds and sets the user's saver up, before others could race it.
-async function learnTool(
-  options: CheckToolOptions,
-): Promise<{ readonly tool: string; readonly policy: EffectPolicy | undefined }> {
+async function learnTools(options: CheckToolsOptions): Promise<readonly LoadedTool[]> {
   const holder = new HolderProcess(programOf(options, options.provider.url));
   try {
-    const { tool, policy } = await holder.ready(options.databaseUrl, true);
-    return { tool, policy };
+    return (await holder.ready(options.databaseUrl, true)).tools;
   } finally {
     holder.kill();
   }
 }
 
-function lanePartsOf(options: CheckToolOptions, gateway: Gateway, ledger: PostgresLedger): LaneParts {
+function lanePartsOf(options: CheckToolsOptions, gateway: Gateway, ledger: PostgresLedger): LaneParts {
   const { databaseUrl, provider } = options;
   const program = programOf(options, gateway.url);
   return { program, databaseUrl, ledger, provider, gateway, leaseMs: options.leaseMs ?? 1_500 };
 }
 
-function programOf(options: CheckToolOptions, url: string): HolderProgram {
+function programOf(options: CheckToolsOptions, url: string): HolderProgram {
   return {
     path: options.holder,
     arguments: options.holderArguments ?? [],
@@ -114,18 +104,25 @@ function programOf(options: CheckToolOptions, url: string): HolderProgram {
   };
 }
 
-function playsOf(options: CheckToolOptions): readonly Play[] {
+function playsOf({ name, policy }: LoadedTool, options: CheckToolsOptions): readonly Play[] {
   const seeds = options.seeds ?? 1;
-  return (options.points ?? POINTS).flatMap((point) =>
+  const struck = (options.points ?? POINTS).flatMap((point) =>
     (options.strikes ?? STRIKES).flatMap((strike) =>
-      Array.from({ length: seeds }, (_, seed) => ({ point, strike, mark: freshMark(), moment: seed / seeds })),
+      Array.from({ length: seeds }, (_, seed) => ({
+        tool: name,
+        point,
+        strike,
+        mark: freshMark(),
+        moment: seed / seeds,
+      })),
     ),
   );
+  return policy === "keyed" ? [...struck, retryPlay(name)] : struck;
 }
 
 /** Struck right after the provider committed, and sent again whatever retention the profile says. */
-function retryPlay(): Play {
-  return { point: "after_commit", strike: "SIGKILL", mark: freshMark(), moment: 0, retentionMs: DAY_MS };
+function retryPlay(tool: string): Play {
+  return { tool, point: "after_commit", strike: "SIGKILL", mark: freshMark(), moment: 0, retentionMs: DAY_MS };
 }
 
 // Letters and digits only: a mark goes into customers' names, URLs and JSON alike.
@@ -133,12 +130,33 @@ function freshMark(): string {
   return `kit${randomBytes(8).toString("hex")}`;
 }
 
-async function playAll(lanes: readonly Lane[], plays: readonly Play[]): Promise<readonly Played[]> {
+function reportOf({ name, policy }: LoadedTool, all: readonly PlayedOf[]): ConformanceReport {
+  const own = all.filter(({ play }) => play.tool === name);
+  const plays = own.filter(({ play }) => play.retentionMs === undefined).map(({ played }) => played);
+  const retry = own.find(({ play }) => play.retentionMs !== undefined)?.played;
+  const broken = plays.flatMap((played) => brokenBy(policy, played));
+  return {
+    tool: name,
+    ...(policy === undefined ? {} : { policy }),
+    plays,
+    ...(retry === undefined ? {} : { retry }),
+    broken: retry === undefined ? broken : [...broken, ...brokenByRetry(retry)],
+  };
+}
+
+interface PlayedOf {
+  readonly play: Play;
+  readonly played: Played;
+}
+
+async function playAll(lanes: readonly Lane[], plays: readonly Play[]): Promise<readonly PlayedOf[]> {
   const waiting = [...plays];
-  const played: Played[] = [];
+  const played: PlayedOf[] = [];
   await Promise.all(
     lanes.map(async (lane) => {
-      for (let play = waiting.shift(); play !== undefined; play = waiting.shift()) played.push(await lane.play(play));
+      for (let play = waiting.shift(); play !== undefined; play = waiting.shift()) {
+        played.push({ play, played: await lane.play(play) });
+      }
     }),
   );
   return played;
