@@ -1,5 +1,5 @@
 // The demo's story on real parts, and everything it claims: one charge for two requests, a whole second tree, an honest first one.
-import type { SinkSpan, SinkTrace } from "@reprise/dev-stack";
+import type { OtlpSpan, OtlpTrace } from "@reprise/tracing";
 import { ATTR, PRODUCT, SPAN } from "@reprise/tracing";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Evidence } from "../src/demo/evidence.ts";
@@ -50,8 +50,8 @@ beforeAll(build, STORY_TIMEOUT_MS);
 
 describe("the demo", () => {
   let played: Played;
-  let first: SinkTrace;
-  let second: SinkTrace;
+  let first: OtlpTrace;
+  let second: OtlpTrace;
   beforeAll(async () => {
     played = await play(false);
     const [one, two, ...more] = played.evidence.traces;
@@ -196,18 +196,18 @@ it(
   STORY_TIMEOUT_MS,
 );
 
-function rootSpan(trace: SinkTrace): SinkSpan {
+function rootSpan(trace: OtlpTrace): OtlpSpan {
   const root = trace.spans.find(({ parentSpanId }) => parentSpanId === undefined);
   if (root === undefined) throw new Error(`trace ${trace.traceId} has no root`);
   return root;
 }
 
-function childrenOf(trace: SinkTrace, parent: SinkSpan): readonly SinkSpan[] {
+function childrenOf(trace: OtlpTrace, parent: OtlpSpan): readonly OtlpSpan[] {
   return trace.spans.filter(({ parentSpanId }) => parentSpanId === parent.spanId);
 }
 
 /** The first child of this name; its absence is the failure, with what is there instead. */
-function childOf(trace: SinkTrace, parent: SinkSpan, name: string): SinkSpan {
+function childOf(trace: OtlpTrace, parent: OtlpSpan, name: string): OtlpSpan {
   const children = childrenOf(trace, parent);
   const found = children.find((child) => child.name === name);
   if (found === undefined)
@@ -215,7 +215,7 @@ function childOf(trace: SinkTrace, parent: SinkSpan, name: string): SinkSpan {
   return found;
 }
 
-function isHttp(span: SinkSpan): boolean {
+function isHttp(span: OtlpSpan): boolean {
   return (
     span.scope.includes("undici") ||
     span.scope.includes("instrumentation-http") ||

@@ -1,6 +1,5 @@
 // The demo's evidence: read from the provider's log, the exported spans and PostgreSQL; nothing from the script that played it.
-import type { SinkSpan, SinkTrace } from "@reprise/dev-stack";
-import { ATTR } from "@reprise/tracing";
+import { ATTR, type OtlpSpan, type OtlpTrace } from "@reprise/tracing";
 import type { RequestEntry } from "../support/payments-log.ts";
 import type { Stage } from "./story.ts";
 
@@ -20,9 +19,9 @@ export type Evidence = {
   readonly ledger: readonly LedgerRow[];
   readonly checkpoints: readonly CheckpointRow[];
   /** Traces of the run, oldest first. */
-  readonly traces: readonly SinkTrace[];
+  readonly traces: readonly OtlpTrace[];
   /** What `receive_count>1` finds. */
-  readonly redelivered: readonly SinkTrace[];
+  readonly redelivered: readonly OtlpTrace[];
 };
 
 /** The JSON object of `npm run demo -- --json`. */
@@ -95,7 +94,7 @@ export function verdictOf(evidence: Evidence): Verdict {
   };
 }
 
-export function rootOf(trace: SinkTrace): SinkSpan | undefined {
+export function rootOf(trace: OtlpTrace): OtlpSpan | undefined {
   const ids = new Set(trace.spans.map((span) => span.spanId));
   return trace.spans.find((span) => span.parentSpanId === undefined || !ids.has(span.parentSpanId));
 }

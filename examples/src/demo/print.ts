@@ -1,6 +1,5 @@
 // The demo's page: the two trees, the checkpoints with their gap, the provider's log, the ledger row, the filter's answer.
-import { renderTrace, type SinkTrace } from "@reprise/dev-stack";
-import { ATTR } from "@reprise/tracing";
+import { ATTR, type OtlpTrace, renderTrace } from "@reprise/tracing";
 import { type Evidence, rootOf } from "./evidence.ts";
 
 export function page(evidence: Evidence, naive: boolean): string {
@@ -47,7 +46,7 @@ export function page(evidence: Evidence, naive: boolean): string {
 }
 
 /** Every statement has a span of its own; on one screen they would hide the run. */
-function tree(trace: SinkTrace): string {
+function tree(trace: OtlpTrace): string {
   const isDatabase = (name: string): boolean => /^pg[.-]/.test(name);
   const hidden = trace.spans.filter((span) => isDatabase(span.name)).length;
   const rest = hidden === 0 ? "" : `\n   (and ${hidden} database spans)`;

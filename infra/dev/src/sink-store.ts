@@ -1,15 +1,6 @@
 // Keeps received traces in bounded memory: over a bound the oldest trace goes, and is counted.
 
-import type { SinkSpan } from "./sink-span.ts";
-
-/** All spans received under one trace id, by start time. */
-export interface SinkTrace {
-  readonly traceId: string;
-  readonly startTimeUnixNano: string;
-  /** From the earliest start to the latest end. */
-  readonly durationMs: number;
-  readonly spans: readonly SinkSpan[];
-}
+import { type OtlpSpan, type OtlpTrace, traceOf } from "@reprise/tracing";
 
 export interface SinkStoreStats {
   readonly traces: number;
@@ -23,14 +14,14 @@ export interface SinkStoreStats {
 }
 
 export interface SinkStore {
-  add(span: SinkSpan, bytes: number): void;
+  add(span: OtlpSpan, bytes: number): void;
   /** Oldest trace first. */
-  traces(): readonly SinkTrace[];
+  traces(): readonly OtlpTrace[];
   stats(): SinkStoreStats;
 }
 
 interface Kept {
-  readonly span: SinkSpan;
+  readonly span: OtlpSpan;
   readonly bytes: number;
 }
 
@@ -61,27 +52,7 @@ export function createSinkStore(bounds: { readonly spansMax: number; readonly by
       bytes += size - (before?.bytes ?? 0);
       while (spans > bounds.spansMax || bytes > bounds.bytesMax) dropOldest();
     },
-    traces: () => [...byTrace.values()].map((trace) => toTrace([...trace.values()].map((kept) => kept.span))),
+    traces: () => [...byTrace.values()].map((trace) => traceOf([...trace.values()].map((kept) => kept.span))),
     stats: () => ({ traces: byTrace.size, spans, bytes, tracesDropped, spansDropped, spansRepeated }),
   };
-}
-
-function toTrace(unsorted: readonly SinkSpan[]): SinkTrace {
-  const spans = unsorted.toSorted((left, right) => compareNano(left.startTimeUnixNano, right.startTimeUnixNano));
-  const start = spans[0]?.startTimeUnixNano ?? "0";
-  const end = spans.reduce(
-    (latest, span) => (compareNano(span.endTimeUnixNano, latest) > 0 ? span.endTimeUnixNano : latest),
-    start,
-  );
-  return {
-    traceId: spans[0]?.traceId ?? "",
-    startTimeUnixNano: start,
-    durationMs: Number(BigInt(end) - BigInt(start)) / 1e6,
-    spans,
-  };
-}
-
-function compareNano(left: string, right: string): number {
-  const [a, b] = [BigInt(left), BigInt(right)];
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,18 +1,16 @@
 // An OTLP/HTTP JSON receiver on loopback that shows traces to a person: POST /v1/traces; GET /, /traces and /stats.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { parseFilter } from "@reprise/tracing";
+import { type OtlpSpan, type OtlpTrace, parseFilter, readTraceRequest, renderTrace } from "@reprise/tracing";
 import { DevStackError } from "./errors.ts";
 import { readBody } from "./sink-body.ts";
 import { openSinkFile, type SinkFile } from "./sink-file.ts";
-import { readTraceRequest, type SinkSpan } from "./sink-span.ts";
-import { createSinkStore, type SinkStore, type SinkStoreStats, type SinkTrace } from "./sink-store.ts";
-import { renderTrace } from "./sink-tree.ts";
+import { createSinkStore, type SinkStore, type SinkStoreStats } from "./sink-store.ts";
 
 export interface SinkOptions {
   /** Port on 127.0.0.1. Default: a free one. */
   readonly port?: number;
-  /** JSON-lines file that every span is appended to, one `SinkSpan` a line. Default: none. */
+  /** JSON-lines file that every span is appended to, one `OtlpSpan` a line. Default: none. */
   readonly file?: string;
   /** Spans kept in memory. Default 50,000. */
   readonly spansMax?: number;
@@ -33,13 +31,13 @@ export interface SinkStats extends SinkStoreStats {
 export interface Sink {
   /** `http://127.0.0.1:<port>`, fit for OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string;
-  spans(): readonly SinkSpan[];
+  spans(): readonly OtlpSpan[];
   /**
    * Traces of which any span matches, oldest first.
    * @param where a filter such as `receive_count>1`; beside attributes it sees name, status, duration_ms, trace_id, span_id.
    * @throws DevStackError SINK_FILTER_INVALID.
    */
-  traces(where?: string): readonly SinkTrace[];
+  traces(where?: string): readonly OtlpTrace[];
   stats(): SinkStats;
   /** Closes the port and every connection. Safe to call twice. */
   stop(): Promise<void>;
@@ -158,7 +156,7 @@ function show(store: SinkStore, where: string | undefined, accept: string): Answ
   });
 }
 
-function filtered(store: SinkStore, where: string | undefined, then: (traces: readonly SinkTrace[]) => Answer): Answer {
+function filtered(store: SinkStore, where: string | undefined, then: (traces: readonly OtlpTrace[]) => Answer): Answer {
   try {
     return then(matching(store, where));
   } catch (error) {
@@ -167,7 +165,7 @@ function filtered(store: SinkStore, where: string | undefined, then: (traces: re
   }
 }
 
-function matching(store: SinkStore, where: string | undefined): readonly SinkTrace[] {
+function matching(store: SinkStore, where: string | undefined): readonly OtlpTrace[] {
   const traces = store.traces();
   if (where === undefined || where.trim() === "") return traces;
   const filter = parseFilter(where);
@@ -176,7 +174,7 @@ function matching(store: SinkStore, where: string | undefined): readonly SinkTra
 }
 
 /** What a filter sees: the span's attributes, its resource's, and its own fields, which no attribute can hide. */
-function filterFields(span: SinkSpan): Readonly<Record<string, unknown>> {
+function filterFields(span: OtlpSpan): Readonly<Record<string, unknown>> {
   const own = { name: span.name, status: span.status.code.toLowerCase(), duration_ms: span.durationMs };
   return { ...span.resource, ...span.attributes, ...own, trace_id: span.traceId, span_id: span.spanId };
 }

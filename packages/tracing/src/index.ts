@@ -14,8 +14,22 @@ export { FILTER_DEPTH_MAX, FILTER_LENGTH_MAX, type ParsedFilter, parseFilter } f
 export { createGate, type Gate, type GatedError, type GatedValue, type GateOptions } from "./gate.ts";
 // set-up
 export { registerLoader } from "./loader.ts";
+export { type ObservedTail, observeTail } from "./metrics.ts";
 export { ATTR, EVENT, METRIC, type SamplingReason, SPAN } from "./names.ts";
 export { type LostCheckpoint, type LostDelivery, type OpenExecution, obituarySpans } from "./obituary.ts";
+// spans as OTLP carries them: read, put in order, printed
+export {
+  type OtlpAttributes,
+  type OtlpEvent,
+  type OtlpLink,
+  type OtlpSpan,
+  type OtlpSpanKind,
+  type OtlpValue,
+  type ReadRequest,
+  readTraceRequest,
+} from "./otlp-span.ts";
+export { type OtlpTrace, traceOf } from "./otlp-trace.ts";
+export { type RenderOptions, renderTrace, residualMs, showDuration } from "./otlp-tree.ts";
 export { PRODUCT } from "./product.ts";
 // time that no child covers
 export {
@@ -35,7 +49,8 @@ export { KeepRecordingSampler } from "./sampler.ts";
 export { startTracing, type Tracing, type TracingOptions } from "./setup.ts";
 // spans
 export { definedAttributes, isControlFlow, recordError, SCOPE, type SpanOptions, tracer, withSpan } from "./span.ts";
-export type { TailPolicy } from "./tail-decision.ts";
+export { withoutSpans } from "./span-quiet.ts";
+export type { TailPolicy, TailVerdict } from "./tail-decision.ts";
 export { TailSamplingProcessor } from "./tail-sampler.ts";
-export type { TailClock, TailOptions } from "./tail-sampler-options.ts";
+export type { DecisionListener, TailClock, TailOptions } from "./tail-sampler-options.ts";
 export type { CapKind, DropCause, TailStats } from "./tail-sampler-stats.ts";

@@ -1,50 +1,50 @@
 // Reads OTLP/JSON trace requests into flat spans. Pure: unknown in, spans and a count of the unreadable out.
 // Shapes: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding and opentelemetry-proto trace.proto.
 
-export type SinkSpanKind = "UNSPECIFIED" | "INTERNAL" | "SERVER" | "CLIENT" | "PRODUCER" | "CONSUMER";
+export type OtlpSpanKind = "UNSPECIFIED" | "INTERNAL" | "SERVER" | "CLIENT" | "PRODUCER" | "CONSUMER";
 
 /** 64-bit integers beyond 2^53 stay decimal text, byte strings stay base64 text; the rest is what it was. */
-export type SinkValue = string | number | boolean | null | readonly SinkValue[] | { readonly [key: string]: SinkValue };
-export type SinkAttributes = Readonly<Record<string, SinkValue>>;
+export type OtlpValue = string | number | boolean | null | readonly OtlpValue[] | { readonly [key: string]: OtlpValue };
+export type OtlpAttributes = Readonly<Record<string, OtlpValue>>;
 
-export interface SinkEvent {
+export interface OtlpEvent {
   readonly name: string;
   /** Nanoseconds since 1970, decimal text. */
   readonly timeUnixNano: string;
-  readonly attributes: SinkAttributes;
+  readonly attributes: OtlpAttributes;
 }
 
-export interface SinkLink {
+export interface OtlpLink {
   readonly traceId: string;
   readonly spanId: string;
-  readonly attributes: SinkAttributes;
+  readonly attributes: OtlpAttributes;
 }
 
 /** One span as received; plain JSON. */
-export interface SinkSpan {
+export interface OtlpSpan {
   /** 32 and 16 lower-case hex digits. */
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId?: string;
   readonly name: string;
-  readonly kind: SinkSpanKind;
+  readonly kind: OtlpSpanKind;
   /** Nanoseconds since 1970, decimal text: a number would lose the last digits. */
   readonly startTimeUnixNano: string;
   readonly endTimeUnixNano: string;
   readonly durationMs: number;
   readonly status: { readonly code: "UNSET" | "OK" | "ERROR"; readonly message?: string };
-  readonly attributes: SinkAttributes;
-  readonly events: readonly SinkEvent[];
-  readonly links: readonly SinkLink[];
+  readonly attributes: OtlpAttributes;
+  readonly events: readonly OtlpEvent[];
+  readonly links: readonly OtlpLink[];
   /** Attributes of the resource (service.name and friends). */
-  readonly resource: SinkAttributes;
+  readonly resource: OtlpAttributes;
   /** Instrumentation scope's name, empty when not said. */
   readonly scope: string;
 }
 
 /** `unreadable` names the field that a span (or the request) got wrong, first one only. */
 export type ReadRequest =
-  | { readonly ok: true; readonly spans: readonly SinkSpan[]; readonly rejected: number; readonly unreadable?: string }
+  | { readonly ok: true; readonly spans: readonly OtlpSpan[]; readonly rejected: number; readonly unreadable?: string }
   | { readonly ok: false; readonly message: string };
 
 const KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
@@ -66,7 +66,7 @@ export function readTraceRequest(body: unknown): ReadRequest {
   return { ok: true, spans, rejected: wrong.length, ...(unreadable === undefined ? {} : { unreadable }) };
 }
 
-function readResourceSpans(group: Fields): readonly (SinkSpan | string)[] {
+function readResourceSpans(group: Fields): readonly (OtlpSpan | string)[] {
   const resource = readAttributes(fieldsOf(group["resource"])["attributes"]);
   return listOf(group["scopeSpans"]).flatMap((scoped) => {
     const scope = textOf(fieldsOf(scoped["scope"])["name"]);
@@ -77,8 +77,8 @@ function readResourceSpans(group: Fields): readonly (SinkSpan | string)[] {
 /** A span, or the name of the field that makes it unreadable. */
 function readSpan(
   span: Fields,
-  { resource, scope }: { readonly resource: SinkAttributes; readonly scope: string },
-): SinkSpan | string {
+  { resource, scope }: { readonly resource: OtlpAttributes; readonly scope: string },
+): OtlpSpan | string {
   const traceId = textOf(span["traceId"]).toLowerCase();
   const spanId = textOf(span["spanId"]).toLowerCase();
   const parentSpanId = textOf(span["parentSpanId"]).toLowerCase();
@@ -115,18 +115,18 @@ function readSpan(
   };
 }
 
-function readStatus(status: Fields): SinkSpan["status"] {
+function readStatus(status: Fields): OtlpSpan["status"] {
   const message = textOf(status["message"]);
   return { code: STATUSES[enumOf(status["code"])] ?? "UNSET", ...(message === "" ? {} : { message }) };
 }
 
 /** `Object.fromEntries` defines keys instead of assigning them, so a key named `__proto__` stays an ordinary one. */
-function readAttributes(list: unknown): SinkAttributes {
+function readAttributes(list: unknown): OtlpAttributes {
   return Object.fromEntries(listOf(list).map((pair) => [textOf(pair["key"]), readValue(pair["value"], 0)]));
 }
 
 /** The oneof of AnyValue. An empty AnyValue is a set but empty value, which JSON calls null. */
-function readValue(value: unknown, depth: number): SinkValue {
+function readValue(value: unknown, depth: number): OtlpValue {
   const any = fieldsOf(value);
   if (typeof any["stringValue"] === "string") return any["stringValue"];
   if (typeof any["boolValue"] === "boolean") return any["boolValue"];
@@ -145,14 +145,14 @@ function readValue(value: unknown, depth: number): SinkValue {
 }
 
 /** int64 travels as text or number: https://protobuf.dev/programming-guides/json/ */
-function readInteger(value: unknown): SinkValue {
+function readInteger(value: unknown): OtlpValue {
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
   if (typeof value !== "string" || !/^-?\d{1,20}$/.test(value)) return null;
   return Number.isSafeInteger(Number(value)) ? Number(value) : value;
 }
 
 /** NaN and the infinities travel as text, and JSON has no number for them: they stay text. */
-function readDouble(value: unknown): SinkValue {
+function readDouble(value: unknown): OtlpValue {
   if (typeof value === "number") return value;
   if (typeof value !== "string") return null;
   const number = Number(value);

@@ -1,12 +1,13 @@
 // Prints a trace as a tree with durations, a few telling attributes, and the time that no child claims. Pure.
 
-import { ATTR, uncovered } from "@reprise/tracing";
-import type { SinkSpan, SinkValue } from "./sink-span.ts";
-import type { SinkTrace } from "./sink-store.ts";
+import { ATTR } from "./names.ts";
+import type { OtlpSpan, OtlpValue } from "./otlp-span.ts";
+import type { OtlpTrace } from "./otlp-trace.ts";
+import { uncovered } from "./residual.ts";
 
 export interface RenderOptions {
   /** Spans left out of the tree, with everything below them. Default: none. */
-  readonly hide?: (span: SinkSpan) => boolean;
+  readonly hide?: (span: OtlpSpan) => boolean;
 }
 
 interface Row {
@@ -52,7 +53,7 @@ const DEPTH_SHOWN_MAX = 40;
  * A failed span begins with ✗ and ends with its status message. Control characters are replaced: what a model or a tool
  * wrote must not move the reader's cursor. Hidden spans still cover their parent's time. `← 31.0s unattributed` is the span's time that none of its children covers.
  */
-export function renderTrace(trace: SinkTrace, options: RenderOptions = {}): string {
+export function renderTrace(trace: OtlpTrace, options: RenderOptions = {}): string {
   const hide = options.hide ?? ((): boolean => false);
   const rows = treeOf(trace.spans, hide).map(({ span, prefix, children, parentHere }) =>
     toRow(span, { prefix, children, parentHere }),
@@ -81,8 +82,8 @@ export function showDuration(durationMs: number): string {
 }
 
 /** The span's time that its children leave uncovered; overlapping children count once, and only inside the span. */
-export function residualMs(span: SinkSpan, children: readonly SinkSpan[]): number {
-  const timesOf = ({ spanId, startTimeUnixNano, endTimeUnixNano }: SinkSpan) => ({
+export function residualMs(span: OtlpSpan, children: readonly OtlpSpan[]): number {
+  const timesOf = ({ spanId, startTimeUnixNano, endTimeUnixNano }: OtlpSpan) => ({
     id: spanId,
     startNs: BigInt(startTimeUnixNano),
     endNs: BigInt(endTimeUnixNano),
@@ -91,26 +92,26 @@ export function residualMs(span: SinkSpan, children: readonly SinkSpan[]): numbe
 }
 
 interface Branch {
-  readonly span: SinkSpan;
+  readonly span: OtlpSpan;
   readonly prefix: string;
-  readonly children: readonly SinkSpan[];
+  readonly children: readonly OtlpSpan[];
   /** False for a span that names a parent we never received. */
   readonly parentHere: boolean;
 }
 
 /** Depth first with a stack of our own: a chain of ten thousand spans must not exhaust the call stack. */
-function treeOf(spans: readonly SinkSpan[], hide: (span: SinkSpan) => boolean): readonly Branch[] {
+function treeOf(spans: readonly OtlpSpan[], hide: (span: OtlpSpan) => boolean): readonly Branch[] {
   const ids = new Set(spans.map((span) => span.spanId));
-  const childrenOf = new Map<string, SinkSpan[]>();
+  const childrenOf = new Map<string, OtlpSpan[]>();
   for (const span of spans) {
     const siblings = childrenOf.get(span.parentSpanId ?? "") ?? [];
     siblings.push(span);
     childrenOf.set(span.parentSpanId ?? "", siblings);
   }
-  const isTop = (span: SinkSpan): boolean => span.parentSpanId === undefined || !ids.has(span.parentSpanId);
+  const isTop = (span: OtlpSpan): boolean => span.parentSpanId === undefined || !ids.has(span.parentSpanId);
   const seen = hiddenIds(spans, childrenOf, hide);
   const branches: Branch[] = [];
-  const walk = (start: readonly SinkSpan[]): void => {
+  const walk = (start: readonly OtlpSpan[]): void => {
     const stack = toStack(start, "", 0);
     for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
       const { span, last, indent, depth } = next;
@@ -132,9 +133,9 @@ function treeOf(spans: readonly SinkSpan[], hide: (span: SinkSpan) => boolean): 
 
 /** Ids of the hidden spans and of everything below them. */
 function hiddenIds(
-  spans: readonly SinkSpan[],
-  childrenOf: ReadonlyMap<string, readonly SinkSpan[]>,
-  hide: (span: SinkSpan) => boolean,
+  spans: readonly OtlpSpan[],
+  childrenOf: ReadonlyMap<string, readonly OtlpSpan[]>,
+  hide: (span: OtlpSpan) => boolean,
 ): Set<string> {
   const hidden = new Set<string>();
   const stack = spans.filter(hide);
@@ -147,26 +148,26 @@ function hiddenIds(
 }
 
 function toStack(
-  spans: readonly SinkSpan[],
+  spans: readonly OtlpSpan[],
   indent: string,
   depth: number,
-): { span: SinkSpan; last: boolean; indent: string; depth: number }[] {
+): { span: OtlpSpan; last: boolean; indent: string; depth: number }[] {
   const sorted = spans.toSorted(byStart);
   return sorted.map((span, index) => ({ span, last: index === sorted.length - 1, indent, depth })).reverse();
 }
 
-function byStart(left: SinkSpan, right: SinkSpan): number {
+function byStart(left: OtlpSpan, right: OtlpSpan): number {
   const [a, b] = [BigInt(left.startTimeUnixNano), BigInt(right.startTimeUnixNano)];
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function toRow(
-  span: SinkSpan,
+  span: OtlpSpan,
   {
     prefix,
     children,
     parentHere,
-  }: { readonly prefix: string; readonly children: readonly SinkSpan[]; readonly parentHere: boolean },
+  }: { readonly prefix: string; readonly children: readonly OtlpSpan[]; readonly parentHere: boolean },
 ): Row {
   const residual = residualMs(span, children);
   // An obituary knows moments, not durations: what lies between them is not unattributed, it is unknown.
@@ -192,7 +193,7 @@ function toRow(
   };
 }
 
-function showValue(value: SinkValue): string {
+function showValue(value: OtlpValue): string {
   const text = (typeof value === "string" ? value : JSON.stringify(value)).replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
     "\uFFFD",
