@@ -21,9 +21,11 @@ export type {
   StoredResult,
   WonDecision,
 } from "./effect.ts";
+export { type EffectSelection, type ListedEffect, listEffects } from "./effect-list.ts";
 export { MemoryLedger, type MemoryLedgerOptions } from "./effect-memory.ts";
 export { PostgresLedger, type PostgresLedgerOptions } from "./effect-postgres.ts";
 export { RESULT_BYTES_MAX, storeResult } from "./effect-result.ts";
+export { type ManualAnswer, type ManualSettlement, settleManually } from "./effect-settle-manual.ts";
 export {
   CallRefused,
   EffectFailed,
