@@ -1,12 +1,14 @@
-// One call that sets tracing up: SDK, sampler, gate, exporter and the instrumentations whose spans nest under ours.
+// One call that sets tracing up: SDK, sampler, gate, exporters and the instrumentations whose spans nest under ours.
 
 import { syncBuiltinESMExports } from "node:module";
 import { diag } from "@opentelemetry/api";
 import { ExportResultCode, getBooleanFromEnv, getStringListFromEnv } from "@opentelemetry/core";
-import type { Instrumentation } from "@opentelemetry/instrumentation";
+import { type Instrumentation, registerInstrumentations } from "@opentelemetry/instrumentation";
 import { defaultResource, type Resource, resourceFromAttributes } from "@opentelemetry/resources";
+import type { NodeSDK, NodeSDKConfiguration } from "@opentelemetry/sdk-node";
 import { ConsoleSpanExporter, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { createGate, type GateOptions } from "./gate.ts";
+import { observeTail } from "./metrics.ts";
 import { type LostDelivery, obituarySpans } from "./obituary.ts";
 import { KeepRecordingSampler } from "./sampler.ts";
 import { loadNow } from "./setup-load.ts";
@@ -22,7 +24,12 @@ export interface TracingOptions {
   readonly sampling?: TailOptions;
   /** Default: OTLP over HTTP as JSON, configured by `OTEL_EXPORTER_OTLP_*`. */
   readonly exporter?: SpanExporter;
-  /** Beside fetch, http, pg and the AWS SDK. */
+  /**
+   * Where metrics go. Default: what `OTEL_METRICS_EXPORTER` says (`otlp` when it says nothing, `console`, `prometheus`, `none`),
+   * every `OTEL_METRIC_EXPORT_INTERVAL`. An empty array exports none.
+   */
+  readonly metricReaders?: NonNullable<NodeSDKConfiguration["metricReaders"]>;
+  /** Beside fetch, http, pg and the AWS SDK; these may also record metrics of their own. */
   readonly instrumentations?: readonly Instrumentation[];
 }
 
@@ -47,30 +54,56 @@ export interface Tracing {
  * With an OpenTelemetry SDK of your own leave this alone and register `KeepRecordingSampler` and `TailSamplingProcessor` there.
  */
 export function startTracing(options: TracingOptions = {}): Tracing {
+  if (getBooleanFromEnv("OTEL_SDK_DISABLED") === true) return tracingOff(options);
   const exporter = options.exporter ?? standardExporter();
-  const off = exporter === undefined || getBooleanFromEnv("OTEL_SDK_DISABLED") === true;
-  if (off) return tracingOff(options);
+  if (exporter === undefined) return metricsAlone(options);
   const tail = new TailSamplingProcessor(exporter, createGate(options.gate), options.sampling);
-  const sdk = new (loadNow("@opentelemetry/sdk-node").NodeSDK)({
-    ...(options.serviceName === undefined ? {} : { serviceName: options.serviceName }),
-    ...resourceOption(options.resourceAttributes),
-    sampler: new KeepRecordingSampler(),
-    spanProcessors: [tail],
-    // Left out, the SDK would start exporters for metrics and logs that nobody asked for.
-    metricReaders: [],
-    logRecordProcessors: [],
-    // The SDK's own cut splits surrogates and runs before any redaction (facts/tracing section 0.11).
-    spanLimits: { attributeValueLengthLimit: Number.POSITIVE_INFINITY },
-    instrumentations: [...standardInstrumentations(), ...(options.instrumentations ?? [])],
-  });
+  // Registered here and not through the SDK, which would make each HTTP request and query a measurement as well.
+  registerInstrumentations({ instrumentations: standardInstrumentations() });
+  const sdk = newSdk(options, { spanProcessors: [tail], instrumentations: [...(options.instrumentations ?? [])] });
   sdk.start();
   reachBuiltins();
+  observeTail(tail);
   return {
     tail,
     exportObituary: (lost) => tail.exportNow(obituarySpans(lost, tail.resource())),
     forceFlush: () => tail.forceFlush(),
     shutdown: (budgetMs) => withinBudget(sdk.shutdown(), budgetMs),
   };
+}
+
+function newSdk(
+  options: TracingOptions,
+  traces: Pick<Partial<NodeSDKConfiguration>, "spanProcessors" | "instrumentations">,
+): NodeSDK {
+  return new (loadNow("@opentelemetry/sdk-node").NodeSDK)({
+    ...(options.serviceName === undefined ? {} : { serviceName: options.serviceName }),
+    ...resourceOption(options.resourceAttributes),
+    sampler: new KeepRecordingSampler(),
+    ...metricsOption(options),
+    // Left out, the SDK would start an exporter for logs that nobody asked for.
+    logRecordProcessors: [],
+    // The SDK's own cut splits surrogates and runs before any redaction (facts/tracing section 0.11).
+    spanLimits: { attributeValueLengthLimit: Number.POSITIVE_INFINITY },
+    ...traces,
+  });
+}
+
+/**
+ * Without readers of ours the SDK makes them from the environment, with OTLP where that is silent. A program that sends its
+ * spans elsewhere by code may have no collector at all, so there the environment has to ask for metrics.
+ */
+function metricsOption(options: TracingOptions): Pick<Partial<NodeSDKConfiguration>, "metricReaders"> {
+  if (options.metricReaders !== undefined) return { metricReaders: options.metricReaders };
+  const asked = (getStringListFromEnv("OTEL_METRICS_EXPORTER") ?? []).length > 0;
+  return asked || options.exporter === undefined ? {} : { metricReaders: [] };
+}
+
+/** `OTEL_TRACES_EXPORTER=none`: no span is made, obituaries are not sent, and metrics go where the environment says. */
+function metricsAlone(options: TracingOptions): Tracing {
+  const sdk = newSdk(options, { spanProcessors: [] });
+  sdk.start();
+  return { ...tracingOff(options), shutdown: (budgetMs) => withinBudget(sdk.shutdown(), budgetMs) };
 }
 
 /** `OTEL_TRACES_EXPORTER` is read by the SDK only when it builds the processors, so it is honoured here. Undefined: none wanted. */

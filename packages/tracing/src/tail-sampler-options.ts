@@ -1,7 +1,7 @@
 // The tail sampler's options with their defaults and limits, and the clock it goes by.
 
 import { OptionInvalidError } from "./errors.ts";
-import type { TailPolicy } from "./tail-decision.ts";
+import type { TailPolicy, TailVerdict } from "./tail-decision.ts";
 
 export interface TailClock {
   /** Monotonic milliseconds. */
@@ -9,6 +9,9 @@ export interface TailClock {
   /** Calls once after `delayMs`, without keeping the process alive; returns how to cancel. */
   after(delayMs: number, callback: () => void): () => void;
 }
+
+/** Told of each verdict with the age of its trace, for metrics. Runs on the caller's stack, so it must be quick. */
+export type DecisionListener = (ageMs: number, verdict: TailVerdict) => void;
 
 export interface TailOptions {
   /** Part of the uninteresting traces that is kept, 0 to 1. Default 0.05. */

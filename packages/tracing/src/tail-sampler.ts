@@ -7,6 +7,7 @@ import type { SamplingReason } from "./names.ts";
 import { capVerdict, endedSpanReason, endVerdict, startedSpanReason, type TailVerdict } from "./tail-decision.ts";
 import { bytesOf, grownBytes } from "./tail-sampler-bytes.ts";
 import {
+  type DecisionListener,
   systemClock,
   type TailClock,
   type TailOptions,
@@ -40,6 +41,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   #bufferedBytes = 0;
   #resource: ReadableSpan["resource"] | undefined;
   #closed = false;
+  #decided: DecisionListener = () => {};
 
   constructor(exporter: SpanExporter, gate: Gate, options: TailOptions = {}) {
     this.#settings = tailSettings(options);
@@ -79,6 +81,10 @@ export class TailSamplingProcessor implements SpanProcessor {
   /** Past the sampler but not past the gate, for spans that were decided elsewhere (obituaries). Rejects with a `TracingError`. */
   async exportNow(spans: readonly ReadableSpan[]): Promise<void> {
     await this.#release.exportNow(spans);
+  }
+
+  onDecision(listener: DecisionListener): void {
+    this.#decided = (ageMs, verdict) => this.#guarded(() => listener(ageMs, verdict));
   }
 
   /** The resource of this process, once a span was started; obituaries are sent under it. */
@@ -216,6 +222,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   #decide(trace: LocalTrace, verdict: TailVerdict): void {
     const held = trace.started;
     trace.verdict = verdict;
+    this.#decided(this.#clock.now() - trace.startedAtMs, verdict);
     trace.started = [];
     trace.startedBytes = [];
     this.#buffered -= held.length;

@@ -1,4 +1,4 @@
-// A collector for tests: takes OTLP over HTTP as JSON and hands the spans out flat. Also answers as a plain HTTP target.
+// A collector for tests: takes OTLP over HTTP as JSON and hands spans and metrics out flat. Also answers as a plain HTTP target.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,9 +14,20 @@ export interface ReceivedSpan {
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
+export interface ReceivedMetric {
+  readonly name: string;
+  readonly unit: string;
+  readonly scope: string;
+  readonly resource: Readonly<Record<string, unknown>>;
+  readonly points: readonly { readonly attributes: Readonly<Record<string, unknown>>; readonly value: number }[];
+}
+
 export interface Receiver {
   readonly url: string;
-  /** Paths of every request that was no trace export. */
+  /** Content types of the metric exports that came; those in JSON are in `metrics`. */
+  readonly metricExports: readonly string[];
+  readonly metrics: readonly ReceivedMetric[];
+  /** Paths of every request that was no export. */
   readonly paths: readonly string[];
   readonly spans: readonly ReceivedSpan[];
   close(): Promise<void>;
@@ -40,6 +51,28 @@ interface OtlpSpan {
   readonly status?: { readonly code?: number };
   readonly attributes?: readonly OtlpAttribute[];
 }
+interface OtlpPoint {
+  readonly attributes?: readonly OtlpAttribute[];
+  readonly asInt?: string | number;
+  readonly asDouble?: number;
+  readonly count?: string | number;
+}
+interface OtlpMetric {
+  readonly name: string;
+  readonly unit?: string;
+  readonly sum?: { readonly dataPoints: readonly OtlpPoint[] };
+  readonly gauge?: { readonly dataPoints: readonly OtlpPoint[] };
+  readonly histogram?: { readonly dataPoints: readonly OtlpPoint[] };
+}
+interface OtlpMetricsBody {
+  readonly resourceMetrics: readonly {
+    readonly resource?: { readonly attributes?: readonly OtlpAttribute[] };
+    readonly scopeMetrics: readonly {
+      readonly scope?: { readonly name?: string };
+      readonly metrics: readonly OtlpMetric[];
+    }[];
+  }[];
+}
 interface OtlpBody {
   readonly resourceSpans: readonly {
     readonly resource?: { readonly attributes?: readonly OtlpAttribute[] };
@@ -52,23 +85,30 @@ interface OtlpBody {
 
 export async function startReceiver(): Promise<Receiver> {
   const spans: ReceivedSpan[] = [];
+  const metrics: ReceivedMetric[] = [];
+  const metricExports: string[] = [];
   const paths: string[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const path = request.url ?? "";
-      // The exporter under test writes this shape; a wrong one fails the test by throwing here.
-      if (path === "/v1/traces") spans.push(...flatten(JSON.parse(Buffer.concat(chunks).toString()) as OtlpBody));
-      else paths.push(path);
+      // The exporters under test write these shapes; a wrong one fails the test by throwing here.
+      const json = (): unknown => JSON.parse(Buffer.concat(chunks).toString());
+      if (path === "/v1/traces") spans.push(...flatten(json() as OtlpBody));
+      else if (path === "/v1/metrics") {
+        const type = request.headers["content-type"] ?? "";
+        metricExports.push(type);
+        if (type.includes("json")) metrics.push(...flattenMetrics(json() as OtlpMetricsBody));
+      } else paths.push(path);
       response.setHeader("content-type", "application/x-amz-json-1.0");
-      response.end(JSON.stringify(path === "/v1/traces" ? {} : { QueueUrl: "http://localhost/1/agent-runs" }));
+      response.end(JSON.stringify(path.startsWith("/v1/") ? {} : { QueueUrl: "http://localhost/1/agent-runs" }));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // A listening TCP server has one.
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, paths, spans, close: () => closeServer(server) };
+  return { url: `http://127.0.0.1:${port}`, metricExports, metrics, paths, spans, close: () => closeServer(server) };
 }
 
 function flatten(body: OtlpBody): ReceivedSpan[] {
@@ -83,6 +123,23 @@ function flatten(body: OtlpBody): ReceivedSpan[] {
         statusCode: span.status?.code ?? 0,
         attributes: plain(span.attributes ?? []),
         resource: plain(resourceSpans.resource?.attributes ?? []),
+      })),
+    ),
+  );
+}
+
+function flattenMetrics(body: OtlpMetricsBody): ReceivedMetric[] {
+  return body.resourceMetrics.flatMap((resourceMetrics) =>
+    resourceMetrics.scopeMetrics.flatMap(({ scope, metrics }) =>
+      metrics.map((metric) => ({
+        name: metric.name,
+        unit: metric.unit ?? "",
+        scope: scope?.name ?? "",
+        resource: plain(resourceMetrics.resource?.attributes ?? []),
+        points: ((metric.sum ?? metric.gauge ?? metric.histogram)?.dataPoints ?? []).map((point) => ({
+          attributes: plain(point.attributes ?? []),
+          value: Number(point.asInt ?? point.asDouble ?? point.count ?? Number.NaN),
+        })),
       })),
     ),
   );

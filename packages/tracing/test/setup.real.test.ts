@@ -8,6 +8,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { bundleForNode } from "../../../infra/dev/test/bundle.ts";
 import "../../../infra/dev/test/provided.ts";
+import { METRIC } from "../src/names.ts";
 import { type ReceivedSpan, type Receiver, startReceiver } from "./otlp-receiver.ts";
 
 let program: string;
@@ -116,6 +117,34 @@ describe("startTracing in an ESM process", () => {
     const { code, shutdownMs } = await run("plain", { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" });
     expect(code).toBe(0);
     expect(shutdownMs).toBeLessThan(2_000);
+  });
+
+  const decided = (metrics: Receiver["metrics"]): Receiver["metrics"][number] | undefined =>
+    metrics.find((metric) => metric.name === "sampling.traces.decided");
+
+  it("exports metrics by OTLP when the environment says nothing, in protobuf as the SDK does by default", async () => {
+    const { code, outcome } = await run("plain");
+    expect({ code, outcome }).toEqual({ code: 0, outcome: "flushed" });
+    expect(receiver.metricExports).toEqual(["application/x-protobuf"]);
+  });
+
+  it("exports the sampler's metrics under the process's resource, and none of the instrumentations'", async () => {
+    const { code, outcome } = await run("plain", { OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" });
+    expect({ code, outcome }).toEqual({ code: 0, outcome: "flushed" });
+    // Ten runs with their query and four tools: each a trace, all kept by a share of one.
+    expect(decided(receiver.metrics)?.points).toContainEqual({
+      attributes: { "sampling.verdict": "keep", "sampling.reason": "share" },
+      value: 14,
+    });
+    expect(decided(receiver.metrics)?.resource["service.name"]).toBe("program");
+    const ours = new Set<string>(Object.values(METRIC));
+    expect(receiver.metrics.filter(({ name }) => !ours.has(name))).toEqual([]);
+  });
+
+  it("exports no metrics under OTEL_METRICS_EXPORTER=none, and the spans as ever", async () => {
+    const { spans } = await run("plain", { OTEL_METRICS_EXPORTER: "none" });
+    expect(receiver.metricExports).toEqual([]);
+    expect(spans.length).toBeGreaterThan(14);
   });
 
   it.each([{ OTEL_SDK_DISABLED: "true" }, { OTEL_TRACES_EXPORTER: "none" }])("sends nothing under %j", async (env) => {
