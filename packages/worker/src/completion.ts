@@ -114,7 +114,6 @@ export type Completion = RunReport & {
   readonly omitted: boolean;
 };
 
-const reported = { result: z.unknown(), interrupts: z.unknown() };
 const completionSchema = z.object({
   schema: z.number().int().min(COMPLETION_SCHEMA),
   kind: z.literal("completion"),
@@ -123,7 +122,8 @@ const completionSchema = z.object({
   thread_id: z.string(),
   agent: z.string(),
   status: z.enum(["finished", "interrupted", "failed", "cancelled", "rejected", "parked", "abandoned"]),
-  ...reported,
+  result: z.unknown().optional(),
+  interrupts: z.unknown().optional(),
   error: z.object({ code: z.string(), text: z.string() }).optional(),
   omitted: z.boolean().default(false),
 });
@@ -144,7 +144,7 @@ export function parseCompletion(body: string): Completion | undefined {
   }
 }
 
-const interruptSchema = z.object({ id: z.string(), value: z.unknown() });
+const interruptSchema = z.object({ id: z.string(), value: z.unknown().optional() });
 
 function interruptsOf(value: unknown): readonly AskedInterrupt[] {
   if (!Array.isArray(value)) return [];

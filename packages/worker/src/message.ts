@@ -68,7 +68,7 @@ const queueUrl = z
 const runSchema = z
   .object({
     ...base,
-    input: z.unknown(),
+    input: z.unknown().optional(),
     input_ref: identifier(REFERENCE_MAX).optional(),
     reply_to: queueUrl.optional(),
     on_busy: z.enum(["enqueue", "reject"]).default("enqueue"),
