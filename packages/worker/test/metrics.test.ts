@@ -1,5 +1,6 @@
 // Proves the worker's metrics with a real SDK in memory: names, values, and that no attribute grows without a bound.
 
+import { readFileSync } from "node:fs";
 import { MeterProvider, type MetricData, MetricReader } from "@opentelemetry/sdk-metrics";
 import { ATTR, METRIC } from "@reprise/tracing";
 import { afterEach, describe, expect, test } from "vitest";
@@ -154,4 +155,19 @@ test("without an SDK nothing is recorded and nothing fails", () => {
 test("a bounded attribute keeps the first values, and takes long ones for others", () => {
   const bound = boundedValues(2);
   expect(["a", "b", "c", "a", "x".repeat(65), "b"].map(bound)).toEqual(["a", "b", "_OTHER", "a", "_OTHER", "b"]);
+});
+
+test.each([
+  ["the worker", "../README.md", /^(agent|messaging)\./],
+  ["the sampler", "../../tracing/README.md", /^sampling\./],
+])("the README of %s lists its metrics, and no other", (_whose, path, mine) => {
+  const text = readFileSync(new URL(path, import.meta.url), "utf8");
+  const table = text.split(/^## Metrics$/m)[1]?.split(/^## /m)[0] ?? "";
+  const firstCells = [...table.matchAll(/^\| *(`[^|]*)\|/gm)].map(([, cell = ""]) => cell);
+  const listed = firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name));
+  expect(listed.toSorted()).toEqual(
+    Object.values(METRIC)
+      .filter((name) => mine.test(name))
+      .toSorted(),
+  );
 });
