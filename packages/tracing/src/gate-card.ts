@@ -16,19 +16,26 @@ export function isCardNumber(digits: string): boolean {
  * is tried as a first one, because a card rarely stands alone in prose.
  */
 export function cardsIn(run: string): readonly (readonly [number, number])[] {
+  // One group, as in most runs: no list of groups.
+  if (isAllDigits(run)) return isCardNumber(run) ? [[0, run.length]] : NONE;
   const groups = [...run.matchAll(/\d+/g)].map((match) => ({ start: match.index, text: match[0] }));
   const found: (readonly [number, number])[] = [];
-  for (let first = 0; first < groups.length; first++) {
+  for (const [first, { start }] of groups.entries()) {
     let digits = "";
     for (let last = first; last < groups.length && digits.length < 19; last++) {
       const group = groups[last];
-      const start = groups[first]?.start;
-      if (group === undefined || start === undefined) break;
+      if (group === undefined) break;
       digits += group.text;
-      if (isCardNumber(digits)) found.push([start, group.start + group.text.length]);
+      if (digits.length >= 13 && isCardNumber(digits)) found.push([start, group.start + group.text.length]);
     }
   }
   return found;
+}
+
+const NONE: readonly (readonly [number, number])[] = [];
+
+function isAllDigits(text: string): boolean {
+  return text.length <= 19 && !/\D/.test(text);
 }
 
 function issuerAllows(digits: string): boolean {

@@ -2,7 +2,6 @@
 
 import { MASK } from "./gate-text.ts";
 import type { GateNode } from "./gate-tree.ts";
-import { writeJson } from "./gate-tree.ts";
 
 const utf8 = new TextEncoder();
 
@@ -23,55 +22,42 @@ export function cutText(text: string, bytesMax: number, omitted = 0): CutText {
 }
 
 /** JSON: long strings are shortened first, then whole parts left out, scalars kept longest. Always valid JSON. */
-export function cutJson(node: GateNode, bytesMax: number, omitted: boolean): CutText {
-  const whole = omitted ? undefined : writeJson(node);
-  if (whole !== undefined && Buffer.byteLength(whole) <= bytesMax) return { text: whole, truncated: false };
+export function cutJson(node: GateNode, bytesMax: number): CutText {
   for (const stringBytes of [1_024, 512, 256, 128, 64]) {
-    const shortened = writeShort(node, stringBytes, bytesMax);
-    if (shortened !== undefined) return { text: shortened, truncated: true };
+    const text = writeShort(node, { stringBytes, left: bytesMax });
+    if (text !== undefined) return { text, truncated: true };
   }
   return { text: fitInto(node, bytesMax) ?? '"…"', truncated: true };
 }
 
-/** Undefined as soon as it is clear that it will not fit, so that a wide tree is not written out five times. */
-function writeShort(node: GateNode, stringBytes: number, bytesMax: number): string | undefined {
-  let used = 0;
-  const put = (part: string): string => {
-    used += Buffer.byteLength(part);
-    if (used > bytesMax) throw TOO_LONG;
-    return part;
-  };
-  const write = (part: GateNode): string => {
-    switch (part.kind) {
-      case "raw":
-        return put(part.text);
-      case "text":
-        return put(shortString(part, stringBytes));
-      case "list": {
-        const items = part.items.map((item) => put(",") && write(item));
-        if (part.omitted > 0) items.push(put(`,${omittedText(part.omitted)}`).slice(1));
-        return `${put("[")}${items.join(",")}${put("]")}`;
-      }
-      case "map": {
-        const entries = part.entries.map(([key, value]) => put(`${shortKey(key)}:,`).slice(0, -1) + write(value));
-        if (part.omitted > 0) entries.push(put(`"…":${omittedText(part.omitted)},`).slice(0, -1));
-        return `${put("{")}${entries.join(",")}${put("}")}`;
-      }
-      default: {
-        const never: never = part;
-        return never;
-      }
-    }
-  };
-  try {
-    return write(node);
-  } catch (error) {
-    if (error === TOO_LONG) return undefined;
-    throw error;
-  }
+interface Shortening {
+  readonly stringBytes: number;
+  left: number;
 }
 
-const TOO_LONG = new Error("too long");
+/** Undefined as soon as it is clear that it will not fit, so that a wide tree is not written out five times. */
+function writeShort(node: GateNode, how: Shortening): string | undefined {
+  if (node.kind === "raw" || node.kind === "text") {
+    const text = node.kind === "raw" ? node.text : shortString(node, how.stringBytes);
+    how.left -= Buffer.byteLength(text);
+    return how.left < 0 ? undefined : text;
+  }
+  const parts: string[] = [];
+  how.left -= 2;
+  for (const [at, item] of node.items.entries()) {
+    const name = nameAt(node, at);
+    how.left -= Buffer.byteLength(name) + (at === 0 ? 0 : 1);
+    const text = how.left < 0 ? undefined : writeShort(item, how);
+    if (text === undefined) return undefined;
+    parts.push(name + text);
+  }
+  if (node.omitted > 0) {
+    const marker = markerOf(node, node.omitted);
+    how.left -= Buffer.byteLength(marker) + 1;
+    parts.push(marker);
+  }
+  return how.left < 0 ? undefined : enclosed(node, parts);
+}
 
 /** Greedy: scalars and short strings of a container get the room first, containers share what is left, in their order. */
 function fitInto(node: GateNode, room: number): string | undefined {
@@ -79,42 +65,51 @@ function fitInto(node: GateNode, room: number): string | undefined {
     const text = node.kind === "raw" ? node.text : shortString(node, Math.min(64, room));
     return Buffer.byteLength(text) <= room ? text : undefined;
   }
-  const list = node.kind === "list";
-  const parts = list
-    ? node.items.map((item) => ["", item] as const)
-    : node.entries.map(([key, value]) => [`${shortKey(key)}:`, value] as const);
   // Brackets, and the marker that says how many parts are missing.
-  let left = room - 2 - Buffer.byteLength(`"…":${omittedText(999_999_999)},`);
-  const written: (string | undefined)[] = parts.map(() => undefined);
+  let left = room - 2 - Buffer.byteLength(`${markerOf(node, 999_999_999)},`);
+  const written = new Map<number, string>();
   for (const pass of ["scalars", "containers"] as const) {
-    for (const [index, [key, value]] of parts.entries()) {
+    for (const [at, item] of node.items.entries()) {
       if (left < 4) break;
-      if ((value.kind === "raw" || value.kind === "text") !== (pass === "scalars")) continue;
-      const cost = Buffer.byteLength(key) + 1;
-      const text = fitInto(value, left - cost);
+      if ((item.kind === "raw" || item.kind === "text") !== (pass === "scalars")) continue;
+      const name = nameAt(node, at);
+      const cost = Buffer.byteLength(name) + 1;
+      const text = left <= cost ? undefined : fitInto(item, left - cost);
       if (text === undefined) continue;
-      written[index] = key + text;
+      written.set(at, name + text);
       left -= cost + Buffer.byteLength(text);
     }
   }
-  const kept = written.filter((part) => part !== undefined);
-  const missing = parts.length - kept.length + node.omitted;
-  if (missing > 0) kept.push(list ? omittedText(missing) : `"…":${omittedText(missing)}`);
-  const text = list ? `[${kept.join(",")}]` : `{${kept.join(",")}}`;
+  const kept = [...written].sort(([one], [other]) => one - other).map(([, text]) => text);
+  const missing = node.items.length - kept.length + node.omitted;
+  if (missing > 0) kept.push(markerOf(node, missing));
+  const text = enclosed(node, kept);
   return Buffer.byteLength(text) <= room ? text : undefined;
 }
 
-function omittedText(count: number): string {
-  return `"…${count} more"`;
+type Container = Extract<GateNode, { readonly kind: "list" | "map" }>;
+
+function enclosed(node: Container, parts: readonly string[]): string {
+  return node.kind === "list" ? `[${parts.join(",")}]` : `{${parts.join(",")}}`;
 }
 
-function shortKey(key: string): string {
-  return JSON.stringify(cutText(key, 64).text);
+function markerOf(node: Container, missing: number): string {
+  return node.kind === "list" ? `"…${missing} more"` : `"…":"…${missing} more"`;
+}
+
+/** Name and colon of a map's part; nothing in a list. */
+function nameAt(node: Container, at: number): string {
+  if (node.kind === "list") return "";
+  const name = node.names[at] ?? "";
+  if (name.length <= 24) return name;
+  // We wrote it: a JSON string and a colon.
+  return `${JSON.stringify(cutText(JSON.parse(name.slice(0, -1)) as string, 64).text)}:`;
 }
 
 /** A JSON string whose content was cut to `bytesMax` bytes before escaping; escaping can only make control characters longer. */
-function shortString(node: { readonly text: string; readonly omitted: number }, bytesMax: number): string {
-  return JSON.stringify(cutText(node.text, Math.max(bytesMax, 16), node.omitted).text);
+function shortString(node: Extract<GateNode, { readonly kind: "text" }>, bytesMax: number): string {
+  const cut = cutText(node.text, Math.max(bytesMax, 16), node.omitted);
+  return cut.truncated ? JSON.stringify(cut.text) : node.json;
 }
 
 /** The longest prefix of whole code points within `bytesMax` bytes. */

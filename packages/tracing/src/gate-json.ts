@@ -1,7 +1,9 @@
 // Opens strings that are JSON, also cut ones, without losing what JSON.parse loses: integers beyond 2^53 keep their digits.
 
-/** Characters parsed. Longer texts are judged by a closed-off prefix of this length. */
+/** Characters of a text that is parsed whole. */
 const PARSE_MAX = 64 * 1024;
+/** A longer one is judged by a closed-off prefix of this length: more has no chance to be in the output. */
+const PREFIX = 16 * 1024;
 /** Levels that are open in a text we would still close; the tree is not walked that deep. */
 const OPEN_MAX = 200;
 /** Marks a long integer between JSON.parse and the tree. A text that contains it is harmless: it is checked again to be a number. */
@@ -15,9 +17,12 @@ export interface ParsedJson {
 
 /** `top` also opens a long text by its prefix; a `nested` one has to be whole, else it is plain text to us. */
 export function parseJson(text: string, where: "top" | "nested"): ParsedJson | undefined {
+  const first = text.charCodeAt(0);
+  // A letter or a digit, mostly. The pattern is for the rest.
+  if (first !== 0x7b && first !== 0x5b && first !== 0x22 && first > 0x20 && first < 0x7f) return undefined;
   if (!/^\s{0,64}(?:[{[]|"(?=[\s\S]{0,64}[{[]))/.test(text)) return undefined;
   if (text.length > PARSE_MAX) {
-    const closed = where === "top" ? closeOff(text.slice(0, PARSE_MAX)) : undefined;
+    const closed = where === "top" ? closeOff(text.slice(0, PREFIX)) : undefined;
     const value = closed === undefined ? undefined : parse(closed);
     return value === undefined ? undefined : { value, partial: true };
   }

@@ -30,10 +30,17 @@ const QUANTITIES: ReadonlySet<string> = new Set(
   ),
 );
 
+/** Characters of a name that are looked at. */
+const KEY_MAX = 256;
+
+/** Every secret name has one of these in it, so that the words of other names need not be looked at. */
+const HINT =
+  /pass|pwd|secret|token|auth|credential|cookie|jwt|bearer|csrf|xsrf|ssn|cvv|cvc|otp|sig|pincode|sid|dsn|card|session|security|string|[a-z0-9][^a-z0-9]*key/i;
+
 /** Splits on case, digits at the end of a word, and anything that is no letter or digit: `x-apiKey2` is `x`, `api`, `key`. */
 export function keyWords(key: string): readonly string[] {
   return key
-    .slice(0, 256)
+    .slice(0, KEY_MAX)
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
     .toLowerCase()
@@ -51,7 +58,7 @@ export function secretKeys(extraKeys: readonly string[]): SecretKey {
     if (value === null || value === undefined || typeof value === "boolean" || value === "") return false;
     let secret = known.get(key);
     if (secret === undefined) {
-      secret = isSecret(keyWords(key), extra);
+      secret = (extra.length > 0 || HINT.test(key.slice(0, KEY_MAX))) && isSecret(keyWords(key), extra);
       // Field names repeat; hostile ones do not, so the memory is bounded by starting over.
       if (known.size >= 1_000) known.clear();
       if (key.length <= 64) known.set(key, secret);

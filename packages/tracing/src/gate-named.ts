@@ -3,52 +3,74 @@
 import type { SecretKey } from "./gate-keys.ts";
 import type { Span } from "./gate-patterns.ts";
 
-/** Where a secret name can be; the name around it is then judged as a whole, so `tokens` or `author` hit here and pass there. */
-const HINT =
-  /pass|pwd|secret|token|api.?key|auth|credential|cookie|key|sig|jwt|csrf|xsrf|ssn|cvv|cvc|otp|session|string|card|security|bearer|dsn|sid|pincode/gi;
-
 const NAME_PART = /[A-Za-z0-9_.-]/;
 const NAME_MAX = 64;
-const SEPARATOR = /(\\*["'])?[ \t]*(?::|=>?|%3D)[ \t]*/iy;
+const SEPARATORS = /[:=]|%3D/gi;
+const AFTER = /(?:>|%3E)?[ \t]*/iy;
 const OPENING = /\\*["']/y;
 // Values of these run to the end of the line: they hold spaces and semicolons.
 const HEADER = /authorization|cookie/i;
+// `api key: ...` is written with a blank; the word before any other name says nothing about its value.
+const SECOND_WORD = /^(?:keys?|number|string|code)$/i;
+const NONE: readonly Span[] = [];
 
-/** Spans of the values, quotes left standing so that JSON stays JSON. */
-export function namedSpans(text: string, isSecret: SecretKey, hints: RegExp = HINT): Span[] {
-  const spans: Span[] = [];
-  hints.lastIndex = 0;
-  for (let hit = hints.exec(text); hit !== null; hit = hints.exec(text)) {
-    const name = nameAround(text, hit.index, hit.index + Math.max(hit[0].length, 1));
-    hints.lastIndex = Math.max(hints.lastIndex, name.end);
-    const value = valueAfter(text, name.end, HEADER.test(name.text));
-    if (value === undefined || !isSecret(name.text, text.slice(value[0], Math.min(value[1], value[0] + 64)))) continue;
-    if (/^(?:null|true|false|undefined|none)$/i.test(text.slice(value[0], value[1]))) continue;
+/**
+ * Spans of the values, quotes left standing so that JSON stays JSON. It goes from separator to separator, not from name to
+ * name: they are rarer, and the stretches looked at before them do not overlap, which keeps it linear.
+ */
+export function namedSpans(text: string, isSecret: SecretKey): readonly Span[] {
+  let spans: Span[] | undefined;
+  let from = 0;
+  SEPARATORS.lastIndex = 0;
+  for (let hit = SEPARATORS.exec(text); hit !== null; SEPARATORS.lastIndex = from, hit = SEPARATORS.exec(text)) {
+    const name = nameBefore(text, hit.index, from);
+    from = hit.index + hit[0].length;
+    // The name first: values may run to the end of the text, and only a masked one is not looked at again.
+    if (name === "" || !isSecret(name, "?")) continue;
+    const value = valueAfter(text, from, HEADER.test(name));
+    if (value === undefined || !isSecret(name, text.slice(value[0], Math.min(value[1], value[0] + 64)))) continue;
+    if (/^(?:null|true|false|undefined|none)$/i.test(text.slice(value[0], Math.min(value[1], value[0] + 10)))) continue;
+    spans ??= [];
     spans.push(value);
-    hints.lastIndex = Math.max(hints.lastIndex, value[1]);
+    from = Math.max(from, value[1]);
   }
-  return spans;
+  return spans ?? NONE;
 }
 
-/** A pattern that also stops at the caller's own key words. */
-export function hintsFor(extraKeys: readonly string[]): RegExp {
-  const words = extraKeys.flatMap((key) => key.match(/[A-Za-z0-9]+/g) ?? []);
-  return words.length === 0 ? new RegExp(HINT) : new RegExp(`${HINT.source}|${words.join("|")}`, "gi");
+/** The name that ends before a separator, behind blanks and a quote. Not further back than `from`. */
+function nameBefore(text: string, separator: number, from: number): string {
+  let end = separator;
+  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
+  if (end > from && isQuote(text.charCodeAt(end - 1))) {
+    end -= 1;
+    while (end > from && text.charCodeAt(end - 1) === BACKSLASH) end -= 1;
+  }
+  const start = wordStart(text, end, from);
+  const name = text.slice(start, end);
+  if (!SECOND_WORD.test(name) || start - 1 <= from || text.charAt(start - 1) !== " ") return name;
+  return text.slice(wordStart(text, start - 1, from), end);
 }
 
-function nameAround(text: string, start: number, end: number): { readonly text: string; readonly end: number } {
-  let left = start;
-  while (left > 0 && start - left < NAME_MAX && NAME_PART.test(text.charAt(left - 1))) left -= 1;
-  let right = end;
-  while (right < text.length && right - end < NAME_MAX && NAME_PART.test(text.charAt(right))) right += 1;
-  return { text: text.slice(left, right), end: right };
+function wordStart(text: string, end: number, from: number): number {
+  let start = end;
+  while (start > from && end - start < 2 * NAME_MAX && NAME_PART.test(text.charAt(start - 1))) start -= 1;
+  return start;
 }
 
+const BACKSLASH = 0x5c;
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}
+
+function isQuote(code: number): boolean {
+  return code === 0x22 || code === 0x27;
+}
+
+/** From behind the separator. */
 function valueAfter(text: string, at: number, toLineEnd: boolean): Span | undefined {
-  SEPARATOR.lastIndex = at;
-  const separator = SEPARATOR.exec(text);
-  if (separator === null) return undefined;
-  const start = at + separator[0].length;
+  AFTER.lastIndex = at;
+  const start = at + (AFTER.exec(text)?.[0].length ?? 0);
   OPENING.lastIndex = start;
   const opening = OPENING.exec(text)?.[0];
   if (opening !== undefined) return [start + opening.length, closingQuote(text, start + opening.length, opening)];

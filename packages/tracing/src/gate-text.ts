@@ -6,8 +6,10 @@ import { patternSpans, type Span } from "./gate-patterns.ts";
 
 export interface RedactionRules {
   readonly isSecret: SecretKey;
-  readonly hints: RegExp;
+  /** The user's. */
   readonly patterns: readonly RegExp[];
+  /** Field names that leave as they are, as JSON writes them: a memory, bounded where it is filled. */
+  readonly names: Map<string, string>;
 }
 
 export interface RedactedText {
@@ -28,12 +30,24 @@ export const WINDOW_KEPT = 4_096;
 export function redactText(raw: string, rules: RedactionRules): RedactedText {
   const window = wellFormed(raw.length > WINDOW ? raw.slice(0, WINDOW) : raw);
   const kept = raw.length > WINDOW ? WINDOW_KEPT : window.length;
-  const spans = patternSpans(window, rules.patterns);
+  const spans = secretSpans(window, rules);
+  if (spans.length === 0) {
+    const text = kept === window.length ? window : wellFormed(window.slice(0, kept));
+    return { text, redacted: 0, omitted: raw.length - kept };
+  }
+  return mask(window, spans, { kept, omitted: raw.length - kept });
+}
+
+function secretSpans(text: string, rules: RedactionRules): readonly Span[] {
+  const byValue = patternSpans(text, rules.patterns);
   // A name needs a separator behind it, and most strings have none.
-  if (/[:=]|%3D/.test(window)) spans.push(...namedSpans(window, rules.isSecret, rules.hints));
-  if (spans.length === 0) return { text: wellFormed(window.slice(0, kept)), redacted: 0, omitted: raw.length - kept };
-  spans.sort((left, right) => left[0] - right[0]);
-  return { ...mask(window, spans, kept), omitted: raw.length - kept };
+  const byName = /[:=%]/.test(text) ? namedSpans(text, rules.isSecret) : [];
+  if (byName.length === 0) return byValue.length < 2 ? byValue : inOrder(byValue);
+  return byValue.length === 0 ? byName : inOrder([...byValue, ...byName]);
+}
+
+function inOrder(spans: readonly Span[]): readonly Span[] {
+  return spans.toSorted((left, right) => left[0] - right[0]);
 }
 
 export function wellFormed(text: string): string {
@@ -41,24 +55,25 @@ export function wellFormed(text: string): string {
   return /[\ud800-\udfff]/.test(text) ? text.replace(/\p{Surrogate}/gu, "\ufffd") : text;
 }
 
+/** An overlapping span only widens the mask before it. */
 function mask(
   text: string,
   spans: readonly Span[],
-  kept: number,
-): { readonly text: string; readonly redacted: number } {
+  { kept, omitted }: { readonly kept: number; readonly omitted: number },
+): RedactedText {
   let out = "";
   let at = 0;
   let redacted = 0;
   for (const [start, end] of spans) {
     if (start >= kept) break;
     if (end <= at) continue;
-    // An overlapping span only widens the mask before it.
     if (start >= at) {
       // A mask that is already there (values pass the gate twice: at source and at export) is not counted again.
-      if (text.slice(start, end) !== MASK) redacted += 1;
+      if (!(end - start === MASK.length && text.startsWith(MASK, start))) redacted += 1;
       out += text.slice(at, start) + MASK;
     }
     at = end;
   }
-  return { text: wellFormed(out + text.slice(at, Math.max(at, kept))), redacted };
+  // Field by field, here and in gate.ts: spreading an object takes a microsecond, more than the search.
+  return { text: wellFormed(out + text.slice(at, Math.max(at, kept))), redacted, omitted };
 }

@@ -2,16 +2,25 @@
 
 import { isCardLiteral } from "./gate-card.ts";
 import { parseJson, rawNumber } from "./gate-json.ts";
+import { nameLiteral } from "./gate-name.ts";
 import { MASK, type RedactionRules, redactText } from "./gate-text.ts";
 
 export type GateNode =
-  /** A string; `omitted` counts characters the window left out. */
-  | { readonly kind: "text"; readonly text: string; readonly omitted: number }
+  /** A string, also as JSON writes it: it is written up to six times. `omitted` counts characters the window left out. */
+  | { readonly kind: "text"; readonly text: string; readonly json: string; readonly omitted: number }
   /** A number, true, false or null, as JSON writes it. */
   | { readonly kind: "raw"; readonly text: string }
   | { readonly kind: "list"; readonly items: readonly GateNode[]; readonly omitted: number }
-  /** Entries and not an object: `__proto__` is a key like any other, and keys that become equal when masked both stay. */
-  | { readonly kind: "map"; readonly entries: readonly (readonly [string, GateNode])[]; readonly omitted: number };
+  /**
+   * Names and not an object: `__proto__` is a name like any other, and names that become equal when masked both stay.
+   * A name stands as JSON writes it, with its colon.
+   */
+  | {
+      readonly kind: "map";
+      readonly names: readonly string[];
+      readonly items: readonly GateNode[];
+      readonly omitted: number;
+    };
 
 export interface Walk {
   readonly rules: RedactionRules;
@@ -19,152 +28,231 @@ export interface Walk {
   nodesLeft: number;
   charsLeft: number;
   redacted: number;
-  /** Size as compact JSON in UTF-8 bytes; a lower bound once something was omitted. */
-  bytes: number;
+  /** UTF-8 bytes that the input has as compact JSON and the tree has not: what was masked, and what strings lost. */
+  hiddenBytes: number;
   omitted: boolean;
   readonly above: Set<object>;
+  depth: number;
+  /** Characters that the tree takes at least, its strings shortened. */
+  written: number;
+  /** What is written beyond this has no chance to be in the output. */
+  readonly enough: number;
+  /** How many strings that are JSON were opened on the way here. */
+  readonly json: number;
 }
 
 const NODES_MAX = 1_500;
 const CHARS_MAX = 64 * 1024;
 const DEPTH_MAX = 16;
 const JSON_LEVELS = 2;
+/** How much of a string the cut always keeps where it can (gate-cut.ts), with its quotes. */
+const SHORT = 66;
+/** Longer strings are sized without their escapes: a lower bound. */
+const SIZED_MAX = 8_192;
 
-export function newWalk(rules: RedactionRules): Walk {
-  return { rules, nodesLeft: NODES_MAX, charsLeft: CHARS_MAX, redacted: 0, bytes: 0, omitted: false, above: new Set() };
+/** Twice the output, so that the cut has something to choose from. */
+export function newWalk(rules: RedactionRules, bytesMax: number): Walk {
+  return {
+    rules,
+    nodesLeft: NODES_MAX,
+    charsLeft: CHARS_MAX,
+    redacted: 0,
+    hiddenBytes: 0,
+    omitted: false,
+    above: new Set(),
+    depth: 0,
+    written: 0,
+    enough: Math.max(4_096, 2 * bytesMax),
+    json: 0,
+  };
 }
 
-interface Place {
-  readonly depth: number;
-  /** How many strings that are JSON were opened on the way here. */
-  readonly json: number;
+/** For a string that is JSON inside the walk: shares what is left, counts apart. */
+function innerWalk({ rules, nodesLeft, charsLeft, above, depth, written, enough, json }: Walk): Walk {
+  return {
+    rules,
+    nodesLeft,
+    charsLeft,
+    redacted: 0,
+    hiddenBytes: 0,
+    omitted: false,
+    above,
+    depth,
+    written,
+    enough,
+    json: json + 1,
+  };
 }
-
-export const TOP: Place = { depth: 0, json: 0 };
 
 /** Anything that cannot be read (a getter that throws, too deep, circular) becomes a marker: it fails closed. */
-export function walk(value: unknown, state: Walk, place: Place = TOP): GateNode {
+export function walk(value: unknown, state: Walk): GateNode {
   state.nodesLeft -= 1;
   try {
-    if (typeof value === "string") return walkString(value, state, place);
+    if (typeof value === "string") return walkString(value, state);
     if (typeof value !== "object" || value === null) return walkScalar(value, state);
-    if (state.above.has(value)) return marker("[circular]", state);
-    if (place.depth >= DEPTH_MAX) return marker("[too deep]", state);
+    if (state.above.has(value)) return textNode("[circular]");
+    if (state.depth >= DEPTH_MAX) return textNode("[too deep]");
     state.above.add(value);
+    state.depth += 1;
     try {
-      return walkObject(value, state, { depth: place.depth + 1, json: place.json });
+      return walkObject(value, state);
     } finally {
+      state.depth -= 1;
       state.above.delete(value);
     }
   } catch {
     state.redacted += 1;
-    return marker("[unreadable]", state);
+    return textNode("[unreadable]");
   }
 }
 
 function walkScalar(value: unknown, state: Walk): GateNode {
-  const text =
-    (typeof value === "number" && Number.isFinite(value)) || typeof value === "bigint" || typeof value === "boolean"
-      ? String(value)
-      : "null";
-  state.bytes += text.length;
+  state.written += 4;
+  if (typeof value === "boolean") return { kind: "raw", text: value ? "true" : "false" };
+  const numeric = (typeof value === "number" && Number.isFinite(value)) || typeof value === "bigint";
+  if (!numeric) return { kind: "raw", text: "null" };
+  const text = String(value);
   // Cards also come as numbers.
-  if (typeof value !== "boolean" && text.length >= 13 && isCardLiteral(text)) return masked(state);
-  return { kind: "raw", text };
+  return text.length >= 13 && isCardLiteral(text) ? masked(state, text.length) : { kind: "raw", text };
 }
 
-function walkString(value: string, state: Walk, place: Place): GateNode {
+function walkString(value: string, state: Walk): GateNode {
   const number = rawNumber(value);
-  if (number !== undefined) {
-    state.bytes += number.length;
-    return isCardLiteral(number) ? masked(state) : { kind: "raw", text: number };
-  }
-  state.bytes += value.length <= 8_192 ? Buffer.byteLength(JSON.stringify(value)) : Buffer.byteLength(value) + 2;
-  const nested = place.json < JSON_LEVELS ? parseJson(value, "nested") : undefined;
-  if (nested !== undefined) return walkNested(value, nested.value, state, place);
+  if (number !== undefined) return isCardLiteral(number) ? masked(state, number.length) : { kind: "raw", text: number };
+  const nested = state.json < JSON_LEVELS ? parseJson(value, "nested") : undefined;
+  if (nested !== undefined) return walkNested(value, nested.value, state);
   if (state.charsLeft <= 0 && value.length > 64) {
     state.omitted = true;
-    return { kind: "text", text: "", omitted: value.length };
+    state.hiddenBytes += Buffer.byteLength(value);
+    return { kind: "text", text: "", json: '""', omitted: value.length };
   }
-  const redacted = redactText(value, state.rules);
   state.charsLeft -= Math.min(value.length, 8_192);
-  state.redacted += redacted.redacted;
-  if (redacted.omitted > 0) state.omitted = true;
-  return { kind: "text", text: redacted.text, omitted: redacted.omitted };
+  const { text, redacted, omitted } = redactText(value, state.rules);
+  const json = JSON.stringify(text);
+  state.written += Math.min(json.length, SHORT);
+  if (text !== value) {
+    state.redacted += redacted;
+    if (omitted > 0) state.omitted = true;
+    state.hiddenBytes += sizeOf(value) - Buffer.byteLength(json);
+  }
+  return { kind: "text", text, json, omitted };
 }
 
 /** A string that is JSON: judged by its fields, and left byte for byte as it was when nothing in it had to go. */
-function walkNested(original: string, parsed: unknown, state: Walk, place: Place): GateNode {
-  const inner: Walk = { ...state, redacted: 0, omitted: false };
-  const node = walk(parsed, inner, { depth: place.depth, json: place.json + 1 });
+function walkNested(original: string, parsed: unknown, state: Walk): GateNode {
+  const inner = innerWalk(state);
+  const node = walk(parsed, inner);
   state.nodesLeft = inner.nodesLeft;
   state.charsLeft = inner.charsLeft;
   state.redacted += inner.redacted;
-  if (inner.redacted === 0 && !inner.omitted) return { kind: "text", text: original, omitted: 0 };
+  state.written += SHORT;
+  if (inner.redacted === 0 && !inner.omitted) return textNode(original);
   if (inner.omitted) state.omitted = true;
-  return { kind: "text", text: writeJson(node), omitted: 0 };
+  const written = textNode(writeJson(node));
+  state.hiddenBytes += sizeOf(original) - Buffer.byteLength(written.json);
+  return written;
 }
 
-function walkObject(value: object, state: Walk, place: Place): GateNode {
-  if (Array.isArray(value)) return walkList(value, value.length, state, place);
-  if (value instanceof Map) return walkEntries(value.entries(), value.size, state, place);
-  if (value instanceof Set) return walkList(value, value.size, state, place);
-  if (value instanceof Error) return walk(errorFields(value), state, place);
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer)
-    return marker(`[binary ${value.byteLength} bytes]`, state);
-  if ("toJSON" in value && typeof value.toJSON === "function") return walk(value.toJSON(), state, place);
-  const keys = Object.keys(value);
-  return walkEntries(fieldsOf(value, keys), keys.length, state, place);
-}
-
-// Field names as people write them: shorter than any pattern's shortest match, or in short lower-case words.
-const PLAIN_KEY = /^(?:[A-Za-z_$][A-Za-z0-9_.$-]{0,11}|[a-z]{1,12}(?:_[a-z]{1,12}){1,3})$/;
-
-function walkList(items: Iterable<unknown>, size: number, state: Walk, place: Place): GateNode {
-  const nodes: GateNode[] = [];
-  state.bytes += 1 + Math.max(size, 1);
-  for (const item of items) {
-    if (state.nodesLeft <= 0) break;
-    nodes.push(walk(item, state, place));
+function walkObject(value: object, state: Walk): GateNode {
+  if (Array.isArray(value)) return walkList(value, value.length, state);
+  if (Object.getPrototypeOf(value) !== Object.prototype) {
+    if (value instanceof Map) return walkMap(value, state);
+    if (value instanceof Set) return walkList(value, value.size, state);
+    if (value instanceof Error) return walk(errorFields(value), state);
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer)
+      return textNode(`[binary ${value.byteLength} bytes]`);
   }
+  if ("toJSON" in value && typeof value.toJSON === "function") return walk(value.toJSON(), state);
+  return walkFields(value, state);
+}
+
+/** What one container has written, apart for scalars: they are the last that a cut leaves out, so containers may not use up their room. */
+interface Room {
+  readonly startedAt: number;
+  scalars: number;
+}
+
+type Step = "walk" | "skip" | "stop";
+
+/** Stops when no further part of this container could be in the output: a map of 20,000 fields is not looked at to its end. */
+function stepFor(value: unknown, state: Walk, room: Room): Step {
+  if (state.nodesLeft <= 0 || room.scalars > state.enough) return "stop";
+  if (typeof value !== "object" || value === null || state.written - room.startedAt <= state.enough) return "walk";
+  state.nodesLeft -= 1;
+  return "skip";
+}
+
+function walkPart(value: unknown, state: Walk, room: Room): GateNode {
+  const before = state.written;
+  const node = walk(value, state);
+  if (node.kind === "raw" || node.kind === "text") room.scalars += state.written - before;
+  return node;
+}
+
+function walkList(items: Iterable<unknown>, size: number, state: Walk): GateNode {
+  const nodes: GateNode[] = [];
+  const room: Room = { startedAt: state.written, scalars: 0 };
+  for (const item of items) {
+    const step = stepFor(item, state, room);
+    if (step === "stop") break;
+    if (step === "walk") nodes.push(walkPart(item, state, room));
+  }
+  state.written += 2;
   if (nodes.length < size) state.omitted = true;
   return { kind: "list", items: nodes, omitted: size - nodes.length };
 }
 
-function walkEntries(
-  entries: Iterable<readonly [unknown, unknown]>,
-  size: number,
-  state: Walk,
-  place: Place,
-): GateNode {
-  const nodes: (readonly [string, GateNode])[] = [];
-  let seen = 0;
-  state.bytes += 2;
-  for (const [rawKey, value] of entries) {
-    if (state.nodesLeft <= 0) break;
-    seen += 1;
-    // As JSON.stringify does.
-    if (value === undefined || typeof value === "function" || typeof value === "symbol") continue;
-    const key = typeof rawKey === "object" ? "[object]" : String(rawKey);
-    state.bytes += Buffer.byteLength(key) + (nodes.length === 0 ? 3 : 4);
-    const node = walk(value, state, place);
-    nodes.push([safeKey(key, state), state.rules.isSecret(key, value) ? masked(state) : node]);
+interface Fields {
+  readonly names: string[];
+  readonly items: GateNode[];
+  /** Looked at, whether written or not as JSON has it. */
+  seen: number;
+  readonly room: Room;
+}
+
+function newFields(state: Walk): Fields {
+  return { names: [], items: [], seen: 0, room: { startedAt: state.written, scalars: 0 } };
+}
+
+function walkFields(value: object, state: Walk): GateNode {
+  const keys = Object.keys(value);
+  const fields = newFields(state);
+  for (const key of keys) {
+    // Own enumerable keys of this very object.
+    if (!addField(fields, [key, (value as Readonly<Record<string, unknown>>)[key]], state)) break;
   }
+  return mapNode(fields, keys.length, state);
+}
+
+function walkMap(map: ReadonlyMap<unknown, unknown>, state: Walk): GateNode {
+  const fields = newFields(state);
+  for (const [key, value] of map) {
+    if (!addField(fields, [typeof key === "object" ? "[object]" : String(key), value], state)) break;
+  }
+  return mapNode(fields, map.size, state);
+}
+
+/** False when no further field is worth a look. */
+function addField(fields: Fields, [key, value]: readonly [string, unknown], state: Walk): boolean {
+  const step = stepFor(value, state, fields.room);
+  if (step === "stop") return false;
+  if (step === "skip") return true;
+  fields.seen += 1;
+  // As JSON.stringify does.
+  if (value === undefined || typeof value === "function" || typeof value === "symbol") return true;
+  const node = walkPart(value, state, fields.room);
+  const name = nameLiteral(key, state);
+  fields.names.push(name);
+  state.written += name.length;
+  if (node.kind === "raw" || node.kind === "text") fields.room.scalars += name.length;
+  fields.items.push(state.rules.isSecret(key, value) ? masked(state, Buffer.byteLength(writeJson(node))) : node);
+  return true;
+}
+
+function mapNode({ names, items, seen }: Fields, size: number, state: Walk): GateNode {
+  state.written += 2;
   if (seen < size) state.omitted = true;
-  return { kind: "map", entries: nodes, omitted: size - seen };
-}
-
-function safeKey(key: string, state: Walk): string {
-  if (PLAIN_KEY.test(key) && state.rules.patterns.length === 0) return key;
-  const redacted = redactText(key, state.rules);
-  state.redacted += redacted.redacted;
-  state.charsLeft -= Math.min(key.length, 8_192);
-  return redacted.text;
-}
-
-function* fieldsOf(value: object, keys: readonly string[]): Generator<readonly [string, unknown]> {
-  // Own enumerable keys of this very object.
-  for (const key of keys) yield [key, (value as Readonly<Record<string, unknown>>)[key]];
+  return { kind: "map", names, items, omitted: size - seen };
 }
 
 /** Never the enumerable properties of an error: HTTP clients hang their request, headers and all, on it (case F13). */
@@ -179,27 +267,43 @@ function errorFields(error: Error): Readonly<Record<string, unknown>> {
   return { name: error.name, message: error.message, ...code, ...cause, ...errors };
 }
 
-function masked(state: Walk): GateNode {
+type TextNode = Extract<GateNode, { readonly kind: "text" }>;
+
+const MASKED: TextNode = { kind: "text", text: MASK, json: JSON.stringify(MASK), omitted: 0 };
+
+/** In place of something that took `bytes` as JSON. */
+function masked(state: Walk, bytes: number): GateNode {
   state.redacted += 1;
-  return { kind: "text", text: MASK, omitted: 0 };
+  state.hiddenBytes += bytes - MASKED.json.length;
+  return MASKED;
 }
 
-function marker(text: string, state: Walk): GateNode {
-  state.bytes += text.length + 2;
-  return { kind: "text", text, omitted: 0 };
+function textNode(text: string): TextNode {
+  return { kind: "text", text, json: JSON.stringify(text), omitted: 0 };
+}
+
+function sizeOf(text: string): number {
+  return text.length <= SIZED_MAX ? Buffer.byteLength(JSON.stringify(text)) : Buffer.byteLength(text) + 2;
 }
 
 /** The whole tree as compact JSON, uncut. */
 export function writeJson(node: GateNode): string {
   switch (node.kind) {
     case "text":
-      return JSON.stringify(node.text);
+      return node.json;
     case "raw":
       return node.text;
-    case "list":
-      return `[${node.items.map(writeJson).join(",")}]`;
-    case "map":
-      return `{${node.entries.map(([key, value]) => `${JSON.stringify(key)}:${writeJson(value)}`).join(",")}}`;
+    case "list": {
+      let out = "[";
+      for (const item of node.items) out += out === "[" ? writeJson(item) : `,${writeJson(item)}`;
+      return `${out}]`;
+    }
+    case "map": {
+      let out = "{";
+      for (const [at, item] of node.items.entries())
+        out += at === 0 ? `${node.names[at]}${writeJson(item)}` : `,${node.names[at]}${writeJson(item)}`;
+      return `${out}}`;
+    }
     default: {
       const never: never = node;
       return never;

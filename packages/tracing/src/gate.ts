@@ -1,13 +1,13 @@
 // The gate everything passes before it leaves the process: redact, then cut. Also usable alone, at the source of a value.
 
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Attributes, type AttributeValue, diag } from "@opentelemetry/api";
 import { OptionInvalidError } from "./errors.ts";
 import { contentAttribute, offText } from "./gate-content.ts";
 import { cutJson, cutText } from "./gate-cut.ts";
 import { parseJson } from "./gate-json.ts";
 import { secretKeys } from "./gate-keys.ts";
-import { hintsFor } from "./gate-named.ts";
+import { isCleanName, rememberName } from "./gate-name.ts";
 import { MASK, type RedactionRules, redactText } from "./gate-text.ts";
 import { type GateNode, newWalk, walk, writeJson } from "./gate-tree.ts";
 
@@ -30,7 +30,10 @@ export interface GatedValue {
   readonly truncated: boolean;
   /** How many secrets were masked. */
   readonly redacted: number;
-  /** SHA-256 (hex) of the redacted text before the cut, of at most the first 64 KiB that the gate looks at. */
+  /**
+   * SHA-256 (hex) of the redacted text before the cut, as far as the gate looks: 4,096 characters of a string that is longer than
+   * 8,192, of a container the parts that could be in the output twice over. Values that differ only beyond that have one hash.
+   */
   readonly sha256: string;
 }
 
@@ -66,13 +69,14 @@ export function createGate(options: GateOptions = {}): Gate {
   const content = knownContent(options.content);
   const rules: RedactionRules = {
     isSecret: secretKeys(options.extraKeys ?? []),
-    hints: hintsFor(options.extraKeys ?? []),
     patterns: (options.extraPatterns ?? []).map(
       (pattern) => new RegExp(pattern, `${pattern.flags.replace(/[gy]/g, "")}g`),
     ),
+    names: new Map(),
   };
-  const text = (input: string): string => closed(() => cut(judge(input, rules), bytesMax).text, UNREADABLE);
-  const value = (input: unknown): GatedValue => gateValue(input, { rules, bytesMax, content });
+  const how: How = { rules, bytesMax, content };
+  const text = (input: string): string => gateText(input, how);
+  const value = (input: unknown): GatedValue => gateValue(input, how);
   return {
     value,
     text,
@@ -81,51 +85,58 @@ export function createGate(options: GateOptions = {}): Gate {
       const gated: Attributes = {};
       for (const key of Object.keys(attributes)) {
         const before = attributes[key];
-        if (before === undefined) continue;
-        gated[text(key)] = closed(() => {
-          if (content === "none" && contentAttribute(key))
-            return typeof before === "string" ? offText(before, value) : value(before).text;
-          return gateAttribute(key, before, { rules, text, bytesMax });
-        }, UNREADABLE);
+        if (before !== undefined)
+          gated[isCleanName(key, rules) ? key : nameOf(key, how)] = gateAttribute(key, before, how);
       }
       return gated;
     },
   };
 }
 
-function gateValue(
-  input: unknown,
-  how: { readonly rules: RedactionRules; readonly bytesMax: number; readonly content: "redacted" | "none" },
-): GatedValue {
-  return closed(
-    () => {
-      const judged = judge(input, how.rules);
-      const sha256 = createHash("sha256").update(judged.text).digest("hex");
-      const { bytes, redacted } = judged;
-      if (how.content === "none")
-        return { text: JSON.stringify({ bytes, sha256 }), bytes, truncated: true, redacted, sha256 };
-      return { ...cut(judged, how.bytesMax), bytes, redacted, sha256 };
-    },
-    { text: UNREADABLE, bytes: 0, truncated: true, redacted: 1, sha256: "" },
-  );
+interface How {
+  readonly rules: RedactionRules;
+  readonly bytesMax: number;
+  readonly content: "redacted" | "none";
 }
 
-function judge(input: unknown, rules: RedactionRules): Judged {
+// These two are called for every value: no closure around them. They fail closed as `closed` does.
+function gateText(input: string, { rules, bytesMax }: How): string {
+  try {
+    return cut(judge(input, rules, bytesMax), bytesMax).text;
+  } catch (error) {
+    return replaced(error, UNREADABLE);
+  }
+}
+
+function gateValue(input: unknown, { rules, bytesMax, content }: How): GatedValue {
+  try {
+    const judged = judge(input, rules, bytesMax);
+    const sha256 = hash("sha256", judged.text, "hex");
+    const { bytes, redacted } = judged;
+    if (content === "none")
+      return { text: JSON.stringify({ bytes, sha256 }), bytes, truncated: true, redacted, sha256 };
+    const { text, truncated } = cut(judged, bytesMax);
+    return { text, bytes, truncated, redacted, sha256 };
+  } catch (error) {
+    return replaced(error, { text: UNREADABLE, bytes: 0, truncated: true, redacted: 1, sha256: "" });
+  }
+}
+
+function judge(input: unknown, rules: RedactionRules, bytesMax: number): Judged {
   if (typeof input !== "string") {
-    const state = newWalk(rules);
+    const state = newWalk(rules, bytesMax);
     const node = walk(input, state);
-    return {
-      node,
-      text: writeJson(node),
-      omitted: state.omitted ? 1 : 0,
-      redacted: state.redacted,
-      bytes: state.bytes,
-    };
+    const text = writeJson(node);
+    const bytes = Buffer.byteLength(text) + state.hiddenBytes;
+    return { node, text, omitted: state.omitted ? 1 : 0, redacted: state.redacted, bytes };
   }
   const bytes = Buffer.byteLength(input);
   const json = parseJson(input, "top");
-  if (json === undefined) return { node: undefined, ...redactText(input, rules), bytes };
-  const state = newWalk(rules);
+  if (json === undefined) {
+    const { text, omitted, redacted } = redactText(input, rules);
+    return { node: undefined, text, omitted, redacted, bytes };
+  }
+  const state = newWalk(rules, bytesMax);
   const node = walk(json.value, state);
   const omitted = json.partial || state.omitted;
   // Untouched JSON keeps its own spelling.
@@ -137,26 +148,41 @@ function cut(judged: Judged, bytesMax: number): { readonly text: string; readonl
   if (judged.node === undefined) return cutText(judged.text, bytesMax, judged.omitted);
   if (judged.omitted === 0 && Buffer.byteLength(judged.text) <= bytesMax)
     return { text: judged.text, truncated: false };
-  return cutJson(judged.node, bytesMax, judged.omitted > 0);
+  return cutJson(judged.node, bytesMax);
 }
 
-function gateAttribute(
-  key: string,
-  before: AttributeValue,
-  how: { readonly rules: RedactionRules; readonly text: (input: string) => string; readonly bytesMax: number },
-): AttributeValue {
-  if (how.rules.isSecret(key, before)) return MASK;
-  if (typeof before === "string") return how.text(before);
-  if (typeof before === "boolean") return before;
-  if (typeof before === "number")
-    return String(before).length >= 13 && judge(before, how.rules).redacted > 0 ? MASK : before;
-  // Arrays share the limit of one value: an array of a thousand strings is no way around it.
+/** An attribute's key. */
+function nameOf(key: string, how: How): string {
+  const text = gateText(key, how);
+  if (text === key) rememberName(key, how.rules);
+  return text;
+}
+
+function gateAttribute(key: string, before: AttributeValue, how: How): AttributeValue {
+  try {
+    if (how.content === "none" && contentAttribute(key)) {
+      const value = (input: unknown): GatedValue => gateValue(input, how);
+      return typeof before === "string" ? offText(before, value) : value(before).text;
+    }
+    if (how.rules.isSecret(key, before)) return MASK;
+    if (typeof before === "string") return gateText(before, how);
+    if (typeof before === "boolean") return before;
+    if (typeof before === "number")
+      return String(before).length >= 13 && judge(before, how.rules, how.bytesMax).redacted > 0 ? MASK : before;
+    return gateList(before, how);
+  } catch (error) {
+    return replaced(error, UNREADABLE);
+  }
+}
+
+/** Arrays share the limit of one value: an array of a thousand strings is no way around it. */
+function gateList(before: Exclude<AttributeValue, string | number | boolean>, how: How): AttributeValue {
   if (!before.some((element) => typeof element === "string"))
     return before.length * 8 <= how.bytesMax ? before : before.slice(0, how.bytesMax / 8);
   const kept: string[] = [];
   let left = how.bytesMax;
   for (const element of before) {
-    const text = how.text(String(element));
+    const text = gateText(String(element), how);
     left -= Buffer.byteLength(text);
     if (left < 0) break;
     kept.push(text);
@@ -199,7 +225,11 @@ function closed<T>(judgeIt: () => T, otherwise: T): T {
   try {
     return judgeIt();
   } catch (error) {
-    diag.debug("tracing: the gate could not judge a value and replaced it", error);
-    return otherwise;
+    return replaced(error, otherwise);
   }
+}
+
+function replaced<T>(error: unknown, otherwise: T): T {
+  diag.debug("tracing: the gate could not judge a value and replaced it", error);
+  return otherwise;
 }
