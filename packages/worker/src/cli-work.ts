@@ -16,6 +16,7 @@ interface AgentModule {
 
 export async function work(modulePath: string): Promise<void> {
   const config = readConfig();
+  const starting = leaveOnSignal();
   const tracing = ownTracing(config);
   // Loaded only now: instrumentation has to be in place before pg, the AWS SDK and the user's clients are imported.
   const { startWorker } = await import("./worker.ts");
@@ -26,7 +27,9 @@ export async function work(modulePath: string): Promise<void> {
     exportObituary: (lost: LostDelivery) => tracing?.exportObituary(lost) ?? Promise.resolve(),
     ...options,
   });
-  await stopOnSignal(worker);
+  const stopped = stopOnSignal(worker);
+  starting.over();
+  await stopped;
   const flushed = tracing === undefined ? "flushed" : await tracing.shutdown(config.flushSeconds * 1000);
   // A collector that does not answer keeps the exporter's last try, and with it the process, alive past the stop grace.
   if (flushed === "timed_out") process.exit(0);
@@ -63,6 +66,22 @@ async function loadModule(path: string): Promise<AgentModule> {
   return {
     agents: agents as readonly Agent[],
     ...(options === undefined ? {} : { options: options as NonNullable<AgentModule["options"]> }),
+  };
+}
+
+/**
+ * Until the worker receives there is nothing to drain. Without a handler Node as PID 1 of a container would not even notice the
+ * signal: the kernel gives PID 1 none that it has no handler for, and the platform would wait its whole stop grace (case D01).
+ */
+function leaveOnSignal(): { over(): void } {
+  const leave = (): void => process.exit(0);
+  process.on("SIGTERM", leave);
+  process.on("SIGINT", leave);
+  return {
+    over: () => {
+      process.off("SIGTERM", leave);
+      process.off("SIGINT", leave);
+    },
   };
 }
 
