@@ -14,9 +14,10 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import { createGate } from "./gate.ts";
+import type { Gate, GatedError } from "./gate.ts";
 import { ATTR } from "./names.ts";
 import { PRODUCT } from "./product.ts";
+import { contextWithGate, gateOf } from "./span-gate.ts";
 
 export interface SpanOptions {
   /** Default INTERNAL. */
@@ -28,13 +29,15 @@ export interface SpanOptions {
   readonly parent?: Context;
   /** Starts a new trace whatever is active. */
   readonly root?: true;
+  /**
+   * What errors pass here and in every span inside, before anyone sees them: with `createGate({ content: "none" })` a span says an
+   * error's type and its frames, and no message. Default: the gate of the span around it, else one that redacts.
+   */
+  readonly gate?: Gate;
 }
 
 /** Our instrumentation scope. Exceptions in this scope were recorded by `withSpan`, which already left control flow out. */
 export const SCOPE = `${PRODUCT.scope}/tracing`;
-
-// Errors are cleaned here and not only at export: a user's own SDK may export these spans without our processor.
-const gate = createGate();
 
 /** The tracer of whatever provider is registered now; a no-op tracer when none is. */
 export function tracer(): Tracer {
@@ -48,10 +51,11 @@ export function tracer(): Tracer {
 export async function withSpan<T>(name: string, options: SpanOptions, run: (span: Span) => Promise<T> | T): Promise<T> {
   const parent = options.root ? ROOT_CONTEXT : (options.parent ?? context.active());
   const span = start(name, options, parent);
+  const inside = contextWithGate(trace.setSpan(parent, span), options.gate);
   try {
-    return await context.with(trace.setSpan(parent, span), run, undefined, span);
+    return await context.with(inside, run, undefined, span);
   } catch (error) {
-    if (!isControlFlow(error)) recordError(span, error);
+    if (!isControlFlow(error)) recordGated(span, gateOf(inside).error(error));
     throw error;
   } finally {
     end(span);
@@ -69,9 +73,15 @@ export function isControlFlow(error: unknown): boolean {
   return "name" in error && error.name === "GraphDrained";
 }
 
-/** Marks a span as failed with a cleaned exception, for errors that are handled where a later throw would not show them. */
+/**
+ * Marks a span as failed with a cleaned exception, for errors that are handled where a later throw would not show them. Cleaned
+ * by the gate that is active here.
+ */
 export function recordError(span: Span, error: unknown): void {
-  const cleaned = gate.error(error);
+  recordGated(span, gateOf().error(error));
+}
+
+function recordGated(span: Span, cleaned: GatedError): void {
   span.setAttribute(ATTR.errorType, cleaned.name);
   span.recordException(cleaned);
   span.setStatus({ code: SpanStatusCode.ERROR, message: cleaned.message });

@@ -9,7 +9,7 @@ import {
   type SpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { isControlFlow, SCOPE, withSpan } from "../src/index.ts";
+import { createGate, isControlFlow, recordError, SCOPE, withSpan } from "../src/index.ts";
 
 const exporter = new InMemorySpanExporter();
 
@@ -57,6 +57,32 @@ describe("withSpan", () => {
     expect(span?.attributes["error.type"]).toBe("TypeError");
     expect(JSON.stringify(span?.events)).not.toMatch(/abc123xyz|leak/);
     expect(span?.events[0]?.attributes?.["exception.type"]).toBe("TypeError");
+  });
+
+  it("F13 F18: with content off, says an error's type and frames and nothing it says, in itself and in all spans inside", async () => {
+    const none = createGate({ content: "none" });
+    const error = new TypeError("amount 1212 for Ann", { cause: new Error("Ann again") });
+    const failing = withSpan("run", { root: true, gate: none }, () =>
+      withSpan("node", {}, async () => {
+        await Promise.resolve();
+        return withSpan("tool", {}, (span) => {
+          recordError(span, new Error("Ann first"));
+          throw error;
+        });
+      }),
+    );
+    await expect(failing).rejects.toBe(error);
+    const spans = exporter.getFinishedSpans();
+    expect(spans.map((span) => span.name)).toEqual(["tool", "node", "run"]);
+    for (const span of spans) {
+      expect(JSON.stringify([span.events, span.status])).not.toContain("Ann");
+      expect(span.status).toEqual({ code: SpanStatusCode.ERROR, message: "" });
+      expect(span.events.at(-1)?.attributes?.["exception.type"]).toBe("TypeError");
+      expect(span.events.at(-1)?.attributes?.["exception.stacktrace"]).toMatch(/^TypeError: \n\s+at /);
+    }
+    exporter.reset();
+    await expect(withSpan("beside", {}, () => Promise.reject(error))).rejects.toBe(error);
+    expect(exporter.getFinishedSpans()[0]?.status.message).toBe("amount 1212 for Ann");
   });
 
   it("T17: takes a human pause for no error, and a plain Error of that name for one", async () => {

@@ -8,6 +8,7 @@ import type pg from "pg";
 import type { Agent } from "./agent.ts";
 import type { Config } from "./config.ts";
 import type { Burial } from "./delivery-bury.ts";
+import type { Receipt, Receipts } from "./delivery-receipts.ts";
 import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { LeaseWatch } from "./health-leases.ts";
@@ -49,6 +50,8 @@ export interface WorkerParts {
   /** Adds the delivery's ids to each line. */
   readonly log: Logger;
   readonly metrics: WorkerMetrics;
+  /** Handles of the messages in work: a second receive of one renews it for the first. */
+  readonly receipts: Receipts;
   /** Leases in work, for the probes and the oldest one's age. */
   readonly leases: LeaseWatch;
   readonly drain: DrainSignals;
@@ -71,7 +74,7 @@ export interface DrainSignals {
 export interface Delivery {
   readonly deliveryId: string;
   readonly sqsMessageId: string;
-  readonly receiptHandle: string;
+  readonly receipt: Receipt;
   readonly receiveCount: number | undefined;
   readonly body: string;
   readonly messageAttributes: Message["MessageAttributes"];
@@ -115,6 +118,7 @@ export async function handleDelivery(parts: WorkerParts, received: ReceivedMessa
     {
       kind: SpanKind.CONSUMER,
       root: true,
+      gate: parts.spanGate,
       // A link, not a parent: each delivery is a trace of its own (messaging semantic conventions).
       links: sender === undefined ? [] : [{ context: sender }],
       attributes: {
@@ -130,27 +134,33 @@ export async function handleDelivery(parts: WorkerParts, received: ReceivedMessa
       },
     },
     async (root) => {
-      const delivery = deliveryOf(received, count, root);
+      const handle = message.ReceiptHandle ?? "";
+      const open = parts.receipts.open(message.MessageId ?? handle, handle);
+      const delivery = deliveryOf(received, { count, root, receipt: open.receipt });
       root.setAttribute(ATTR.deliveryId, delivery.deliveryId);
       parts.metrics.began(count);
       await logAsDelivery(delivery.deliveryId, async () => {
-        const ending = await endingOf(parts, delivery);
+        const ending = besideTwin(await endingOf(parts, delivery), open.twin);
         await settleEnding(parts, delivery, ending);
         parts.metrics.ended(ending, parts.clock.now() - received.receivedAt);
-      });
+      }).finally(open.close);
     },
   );
 }
 
+/** The copy in work beside it holds the message by this delivery's own handle: nothing is said about it here (Q16). */
+function besideTwin(ending: Ending, twin: boolean): Ending {
+  return twin && ending.outcome === "deferred" ? { ...ending, message: { do: "keep" } } : ending;
+}
+
 function deliveryOf(
   { message, receivedAt, freeSlot }: ReceivedMessage,
-  count: number | undefined,
-  root: Span,
+  { count, root, receipt }: { readonly count: number | undefined; readonly root: Span; readonly receipt: Receipt },
 ): Delivery {
   return {
     deliveryId: randomUUID(),
     sqsMessageId: message.MessageId ?? "",
-    receiptHandle: message.ReceiptHandle ?? "",
+    receipt,
     receiveCount: count,
     body: message.Body ?? "",
     messageAttributes: message.MessageAttributes,
@@ -271,13 +281,13 @@ async function giveBack(parts: WorkerParts, delivery: Delivery, afterMs: number)
   // More than is left of the twelve hours would be refused, and the message would come back only by its last beat.
   const wholeMs = Math.ceil(afterMs / 1000) * 1000;
   const visibleMs = visibilityBeforeWallMs(wholeMs, parts.clock.now() - delivery.receivedAt);
-  await parts.settler.setVisibility(delivery.receiptHandle, visibleMs / 1000);
+  await parts.settler.setVisibility(delivery.receipt.handle, visibleMs / 1000);
 }
 
 /** A delete that fails after a finished run is a warning: the next delivery finds the run done and deletes (case C08, C13). */
 async function deleteMessage(parts: WorkerParts, delivery: Delivery): Promise<void> {
   try {
-    await parts.settler.delete(delivery.receiptHandle);
+    await parts.settler.delete(delivery.receipt.handle);
   } catch (error) {
     parts.log.warn({ error: errorText(error) }, "the message was not deleted; it will be settled on its next delivery");
   }
