@@ -1,6 +1,7 @@
 // Loads the SDK and the instrumentations when tracing starts, not when this package is imported.
 
 import { createRequire } from "node:module";
+import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 
 interface Loadable {
   readonly "@opentelemetry/sdk-node": typeof import("@opentelemetry/sdk-node");
@@ -13,6 +14,12 @@ interface Loadable {
   readonly "node:https": typeof import("node:https");
 }
 
+/** What the SDK brings with it: its own versions, so that nothing is there twice. */
+interface LoadableOfSdk {
+  readonly "@opentelemetry/exporter-trace-otlp-proto": { readonly OTLPTraceExporter: new () => SpanExporter };
+  readonly "@opentelemetry/exporter-trace-otlp-grpc": { readonly OTLPTraceExporter: new () => SpanExporter };
+}
+
 const require = createRequire(import.meta.url);
 
 /**
@@ -22,4 +29,9 @@ const require = createRequire(import.meta.url);
 export function loadNow<K extends keyof Loadable>(name: K): Loadable[K] {
   // require is untyped; the table above says what each name is.
   return require(name) as Loadable[K];
+}
+
+export function loadOfSdk<K extends keyof LoadableOfSdk>(name: K): LoadableOfSdk[K] {
+  // Untyped as above.
+  return createRequire(require.resolve("@opentelemetry/sdk-node"))(name) as LoadableOfSdk[K];
 }

@@ -6,11 +6,12 @@ import { ExportResultCode, getBooleanFromEnv, getStringListFromEnv } from "@open
 import { type Instrumentation, registerInstrumentations } from "@opentelemetry/instrumentation";
 import { defaultResource, type Resource, resourceFromAttributes } from "@opentelemetry/resources";
 import type { NodeSDK, NodeSDKConfiguration } from "@opentelemetry/sdk-node";
-import { ConsoleSpanExporter, type SpanExporter } from "@opentelemetry/sdk-trace-base";
+import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { createGate, type GateOptions } from "./gate.ts";
 import { observeTail } from "./metrics.ts";
 import { type LostDelivery, obituarySpans } from "./obituary.ts";
 import { KeepRecordingSampler } from "./sampler.ts";
+import { standardExporter, standardSampling } from "./setup-exporter.ts";
 import { loadNow } from "./setup-load.ts";
 import { TailSamplingProcessor } from "./tail-sampler.ts";
 import type { TailOptions } from "./tail-sampler-options.ts";
@@ -21,8 +22,9 @@ export interface TracingOptions {
   /** Added to the detected resource. */
   readonly resourceAttributes?: Readonly<Record<string, string>>;
   readonly gate?: GateOptions;
+  /** What it leaves out of queue and batches, `OTEL_BSP_*` may say. */
   readonly sampling?: TailOptions;
-  /** Default: OTLP over HTTP as JSON, configured by `OTEL_EXPORTER_OTLP_*`. */
+  /** Default: OTLP over HTTP as JSON, configured by `OTEL_EXPORTER_OTLP_*`, the protocol too. */
   readonly exporter?: SpanExporter;
   /**
    * Where metrics go. Default: what `OTEL_METRICS_EXPORTER` says (`otlp` when it says nothing, `console`, `prometheus`, `none`),
@@ -57,7 +59,10 @@ export function startTracing(options: TracingOptions = {}): Tracing {
   if (getBooleanFromEnv("OTEL_SDK_DISABLED") === true) return tracingOff(options);
   const exporter = options.exporter ?? standardExporter();
   if (exporter === undefined) return metricsAlone(options);
-  const tail = new TailSamplingProcessor(exporter, createGate(options.gate), options.sampling);
+  const tail = new TailSamplingProcessor(exporter, createGate(options.gate), {
+    ...standardSampling(),
+    ...options.sampling,
+  });
   // Registered here and not through the SDK, which would make each HTTP request and query a measurement as well.
   registerInstrumentations({ instrumentations: standardInstrumentations() });
   const sdk = newSdk(options, { spanProcessors: [tail], instrumentations: [...(options.instrumentations ?? [])] });
@@ -104,19 +109,6 @@ function metricsAlone(options: TracingOptions): Tracing {
   const sdk = newSdk(options, { spanProcessors: [] });
   sdk.start();
   return { ...tracingOff(options), shutdown: (budgetMs) => withinBudget(sdk.shutdown(), budgetMs) };
-}
-
-/** `OTEL_TRACES_EXPORTER` is read by the SDK only when it builds the processors, so it is honoured here. Undefined: none wanted. */
-function standardExporter(): SpanExporter | undefined {
-  const wanted = getStringListFromEnv("OTEL_TRACES_EXPORTER") ?? [];
-  if (wanted.includes("none")) return undefined;
-  if (wanted.length === 1 && wanted[0] === "console") return new ConsoleSpanExporter();
-  if (wanted.some((name) => name !== "otlp")) {
-    diag.warn(
-      `tracing: OTEL_TRACES_EXPORTER is "${wanted.join(",")}", known are otlp, console and none; taken as otlp`,
-    );
-  }
-  return new (loadNow("@opentelemetry/exporter-trace-otlp-http").OTLPTraceExporter)();
 }
 
 /** Nothing is registered and nothing is sent, obituaries neither; the callers need no conditionals. */
