@@ -12,6 +12,7 @@ import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { type DriveResult, drive, type Invocation } from "./graph.ts";
+import { NodeBodies } from "./graph-bodies.ts";
 import { closeOpenCalls } from "./graph-close.ts";
 import { decideResume, type ResumeDecision } from "./graph-resume.ts";
 import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
@@ -239,6 +240,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
   const askDrain = (): void => control.requestDrain("handover");
   handOver.addEventListener("abort", askDrain, { once: true });
   if (handOver.aborted) askDrain();
+  const bodies = new NodeBodies();
   try {
     const result: DriveResult = await drive(agent, invocation, {
       runId: request.runId,
@@ -257,6 +259,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
       },
       signal: context.signal,
       control,
+      onBody: bodies.add,
       recursionLimit: parts.config.recursionLimit,
       toolsPerRun: parts.config.toolsPerRun,
     });
@@ -266,7 +269,21 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
     throw error;
   } finally {
     handOver.removeEventListener("abort", askDrain);
+    await bodiesEnded(context, bodies);
   }
+}
+
+/**
+ * A node that ignores its signal goes on after its run was stopped. The lease is held for it, so that no second copy begins
+ * beside it (Q04); only a lease that is gone, or a process that leaves, does not wait.
+ */
+async function bodiesEnded({ parts, lease }: RunContext, bodies: NodeBodies): Promise<void> {
+  if (bodies.running === 0) return;
+  parts.log.warn(
+    { bodies: bodies.running },
+    "the run was stopped and nodes of it go on; its lease is held until they end",
+  );
+  await bodies.ended(AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced]));
 }
 
 type Cancellable = LeasedRun & { readonly cancel: Cancel };
@@ -279,7 +296,7 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable)
       clock: parts.clock,
       random: parts.random,
       beats: parts.beats,
-      extend: (visibilityMs) => parts.settler.extend(delivery.receiptHandle, visibilityMs / 1000),
+      extend: (visibilityMs) => parts.settler.extend(delivery.receipt.handle, visibilityMs / 1000),
       renew: async (leaseMs) => {
         const beat = { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs };
         const { held, cancelAsked } = await beatDelivery(parts.pool, beat);

@@ -3,7 +3,7 @@ import { Command, GraphDrained, isInterrupted, type RunControl } from "@langchai
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { type EffectScope, withEffects } from "@reprise/tools/langgraph";
 import { SPAN, withSpan } from "@reprise/tracing";
-import { modelSpanHandler } from "@reprise/tracing/langgraph";
+import { modelSpanHandler, NODE_BODIES, type OnNodeBody } from "@reprise/tracing/langgraph";
 import type { Agent } from "./agent.ts";
 import { LENT_SAVER } from "./graph-state.ts";
 
@@ -22,6 +22,8 @@ export interface DriveParts {
   readonly signal: AbortSignal;
   /** Asked to drain on SIGTERM: the graph stops at its next superstep, with everything stored. */
   readonly control: RunControl;
+  /** Told of every node body that begins, those of subgraphs too: it may outlive the drive (graph-bodies.ts). */
+  readonly onBody: OnNodeBody;
   readonly recursionLimit: number;
   readonly toolsPerRun: number;
 }
@@ -53,6 +55,7 @@ function invoke(agent: Agent, invocation: Invocation, parts: DriveParts): Promis
       [LENT_SAVER]: parts.saver,
       // `durability` does not reach a graph that a tool invokes without its config; this key does (facts/users, fact 1).
       __pregel_durability: "sync",
+      [NODE_BODIES]: parts.onBody,
       // An answer to an interrupt that is no longer pending must be refused, never given to the next question.
       ...(invocation.kind === "answer" ? { __pregel_strict_resume: true } : {}),
     },

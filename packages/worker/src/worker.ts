@@ -1,20 +1,22 @@
 // Composition: puts the parts of a worker together, starts the intake, and takes it down inside the stop grace.
 import { hostname } from "node:os";
-import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { SQSClient } from "@aws-sdk/client-sqs";
 import { type Ledger, PostgresLedger } from "@reprise/tools";
 import { createGate, type LostDelivery, PRODUCT } from "@reprise/tracing";
 import type pg from "pg";
 import { type Agent, agentsByName } from "./agent.ts";
+import { checkAtStart } from "./check-start.ts";
 import type { Config } from "./config.ts";
 import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
+import { Receipts } from "./delivery-receipts.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { LeaseWatch } from "./health-leases.ts";
 import { startHealth } from "./health-start.ts";
 import { createIntake } from "./intake.ts";
 import { IntakeGate } from "./intake-gate.ts";
 import { pause } from "./intake-pause.ts";
-import { systemClock } from "./lease.ts";
+import { type Clock, systemClock } from "./lease.ts";
 import { BeatRounds } from "./lease-beats.ts";
 import { createLogger, type Logger, withIds } from "./log.ts";
 import { WorkerMetrics } from "./metrics.ts";
@@ -32,6 +34,8 @@ export interface WorkerOptions {
   readonly sqs?: () => SQSClient;
   readonly ledger?: Ledger;
   readonly log?: Logger;
+  /** Monotonic time and timers of leases and deadlines. Default: the system's. */
+  readonly clock?: Clock;
   /** Where obituaries of lost deliveries go. Default: nowhere; `startTracing().exportObituary` fits. */
   readonly exportObituary?: (lost: LostDelivery) => Promise<void>;
 }
@@ -56,10 +60,10 @@ const ABORT_GRACE_MS = 2_000;
 /**
  * Starts a worker.
  *
- * @throws WorkerError DATABASE_NOT_MIGRATED when the tables are missing; AGENT_DUPLICATE
+ * @throws WorkerError DATABASE_NOT_MIGRATED when the tables are missing; QUEUE_UNFIT when the queue would bury runs; AGENT_DUPLICATE
  */
 export async function startWorker(options: WorkerOptions): Promise<Worker> {
-  const { config } = options;
+  const { config, clock = systemClock } = options;
   const log = withIds(options.log ?? createLogger(config.logLevel));
   const onPoolError = (text: string): void =>
     log.warn({ error: text }, "a PostgreSQL connection was lost; the next query opens another");
@@ -76,6 +80,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const newClient = options.sqs ?? ((): SQSClient => sqsClient(config));
   // Two clients: a client's sockets are shared, and long polls would make deletes wait (facts/queue, P27).
   const clients = { poll: newClient(), settle: newClient() };
+  const fit = await checkAtStart(clients.settle, config, log);
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController(), pollEnded: new AbortController() };
   const leases = new LeaseWatch();
@@ -84,7 +89,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     gauges: {
       active: () => intake.active(),
       slots: config.concurrency,
-      oldestLeaseMs: () => leases.oldestAgeMs(systemClock.now()),
+      oldestLeaseMs: () => leases.oldestAgeMs(clock.now()),
     },
   });
   const ledger = options.ledger ?? new PostgresLedger(pool);
@@ -110,14 +115,15 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       exportObituary: countedExport(options.exportObituary, metrics),
     }),
     gate: new IntakeGate(),
+    receipts: new Receipts(),
     queue: {
       url: config.queueUrl,
       name: queueName(config.queueUrl),
-      maxReceives: await maxReceives(clients.settle, config, log),
+      maxReceives: fit.maxReceives,
     },
     worker: name,
-    clock: systemClock,
-    beats: new BeatRounds(systemClock, config.visibilitySeconds * 1000),
+    clock,
+    beats: new BeatRounds(clock, config.visibilitySeconds * 1000),
     wallNow: Date.now,
     random: Math.random,
     log,
@@ -133,7 +139,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     concurrency: config.concurrency,
     waitSeconds: config.waitSeconds,
     visibilitySeconds: config.visibilitySeconds,
-    now: systemClock.now,
+    now: () => clock.now(),
     random: Math.random,
     onDelivery: (received) =>
       handleDelivery(parts, received).catch((error: unknown) =>
@@ -161,7 +167,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
         "SQS sent no receive count (ApproximateReceiveCount); redeliveries cannot be told from first deliveries",
       ),
   });
-  const health = await startHealth({ config, pool, clock: systemClock, leases, poll: () => intake.poll() });
+  const health = await startHealth({ config, pool, clock, leases, poll: () => intake.poll() });
   const housekeeping = startHousekeeping(parts, clients.settle);
   intake.start();
   log.info({ worker: name, queue: parts.queue.name, agents: [...parts.agents.keys()] }, "worker started");
@@ -231,27 +237,6 @@ export function sqsClient(config: Pick<Config, "awsRegion" | "sqsEndpoint">): SQ
 
 export function queueName(queueUrl: string): string {
   return queueUrl.split("/").at(-1) ?? queueUrl;
-}
-
-/** The redrive policy's limit: at the last receive before the DLQ some messages are parked instead of given back. */
-async function maxReceives(client: SQSClient, config: Config, log: Logger): Promise<number | undefined> {
-  try {
-    const { Attributes } = await client.send(
-      new GetQueueAttributesCommand({ QueueUrl: config.queueUrl, AttributeNames: ["RedrivePolicy"] }),
-    );
-    const policy: unknown = JSON.parse(Attributes?.RedrivePolicy ?? "{}");
-    const limit =
-      typeof policy === "object" && policy !== null && "maxReceiveCount" in policy
-        ? Number(policy.maxReceiveCount)
-        : Number.NaN;
-    return Number.isInteger(limit) ? limit : undefined;
-  } catch (error) {
-    log.warn(
-      { error: errorText(error) },
-      "the queue's redrive policy could not be read (sqs:GetQueueAttributes); its limit is unknown",
-    );
-    return undefined;
-  }
 }
 
 async function requireTables(pool: pg.Pool): Promise<void> {

@@ -25,6 +25,7 @@ const PARTS: DriveParts = {
   },
   signal: controller.signal,
   control,
+  onBody: () => {},
   recursionLimit: 50,
   toolsPerRun: 5,
 };

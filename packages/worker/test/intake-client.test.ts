@@ -1,5 +1,8 @@
 // Proves the polling client: one count of messages per receive, cut by stop and by the watchdog, and no way to delete with it.
 import { DeleteMessageCommand, ReceiveMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
+import { context } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { isTracingSuppressed } from "@opentelemetry/core";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { pollClient } from "../src/intake-client.ts";
 
@@ -108,6 +111,23 @@ test("anything but a receive is refused: deletes have a client of their own (Q09
   const deletion = new DeleteMessageCommand({ QueueUrl: QUEUE, ReceiptHandle: "r1" });
   await expect(client().send(deletion)).rejects.toThrow("only receives");
   expect(send).not.toHaveBeenCalled();
+});
+
+test("a poll runs outside every trace, so that twenty seconds without a message are no slow trace (Q20)", async () => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  try {
+    let suppressed: boolean | undefined;
+    send.mockImplementation(async () => {
+      suppressed = isTracingSuppressed(context.active());
+      return {};
+    });
+    const after = await client()
+      .send(receive())
+      .then(() => isTracingSuppressed(context.active()));
+    expect([suppressed, after]).toEqual([true, false]);
+  } finally {
+    context.disable();
+  }
 });
 
 test("the rest of the client is the real one's", () => {

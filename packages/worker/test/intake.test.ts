@@ -88,7 +88,12 @@ const fails = (name: string): Answer => {
 };
 const named = (name: string): Error => Object.assign(new Error(`${name} happened`), { name });
 
-function begin(concurrency: number, { random = () => 0.5, queue = "q" } = {}): void {
+interface Begin {
+  readonly random?: () => number;
+  readonly queue?: string;
+}
+
+function begin(concurrency: number, { random = () => 0.5, queue = "q" }: Begin = {}): void {
   intake = createIntake({
     client,
     queueUrl: `http://127.0.0.1:1/000000000000/${queue}`,

@@ -50,7 +50,8 @@ export async function scene(
   await migrateDatabase(pool, "public");
   const sqs = await startSqs();
   closers.push(() => sqs.stop());
-  const queueUrl = await sqs.createQueue(`runs-${randomUUID().slice(0, 8)}`, {
+  const suffix = queueAttributes["FifoQueue"] === "true" ? ".fifo" : "";
+  const queueUrl = await sqs.createQueue(`runs-${randomUUID().slice(0, 8)}${suffix}`, {
     VisibilityTimeout: "2",
     ...queueAttributes,
   });

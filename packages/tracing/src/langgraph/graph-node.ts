@@ -10,6 +10,13 @@ import { withSpan } from "../span.ts";
 const TRACED = Symbol.for(`${PRODUCT.scope}/tracing/langgraph node`);
 
 /**
+ * Key in a config's `configurable`, which reaches subgraphs too: a function that is given the promise of every node body. LangGraph
+ * gives an aborted body up without waiting for it; whoever must not start it again meanwhile learns here when it has really ended.
+ */
+export const NODE_BODIES = `__${PRODUCT.name}_node_bodies`;
+export type OnNodeBody = (body: Promise<unknown>) => void;
+
+/**
  * Stands where a node's own Runnable stood (PregelNode.bound) and calls it with the arguments it was called with, so that retries,
  * timeouts, interrupts, Command, Send and streaming do what they did: LangGraph runs all of them around this call
  * (langgraph dist/pregel/retry.js) or through its config. Since a retry calls again, every try gets its span.
@@ -29,6 +36,8 @@ export class TracedNode extends Runnable {
     let outcome: Promise<unknown> | undefined;
     const spanned = withSpan(SPAN.node(this.name ?? ""), { attributes: taskAttributes(this.name, config) }, () => {
       outcome = Promise.resolve(this.#inner.invoke(input, config));
+      const onBody: unknown = config?.configurable?.[NODE_BODIES];
+      if (typeof onBody === "function") onBody(outcome);
       return untilAborted(outcome, config?.signal);
     });
     // The span may end before the body: a node that ignores its abort goes on as a zombie (facts: both tries ran at once), and

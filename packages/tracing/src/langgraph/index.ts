@@ -2,6 +2,7 @@
 
 export type { CheckpointOrigin } from "./checkpoint-metadata.ts";
 export { countingSerde } from "./counting-serde.ts";
+export { NODE_BODIES, type OnNodeBody } from "./graph-node.ts";
 export { type ModelCallOptions, traceModelCall } from "./model-call.ts";
 export {
   type ModelSpanCounters,
