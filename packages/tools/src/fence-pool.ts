@@ -2,11 +2,12 @@
 import type pg from "pg";
 import { FenceLost, ToolsError } from "./errors.ts";
 import { ASSERT_FENCE_SQL, type FenceRef, isFenceLostError } from "./fence.ts";
+import { isPipelining, PipelinedClient } from "./fence-pipeline.ts";
 
 export interface FencedStatement {
   readonly text: string;
   readonly values: readonly unknown[];
-  /** What the statement returned; called before the COMMIT, so it may note but not act on the outcome. */
+  /** What the statement returned; called before the transaction's COMMIT resolves, on a pipelining pool only after it succeeded. */
   readonly onRows?: (rows: readonly Record<string, unknown>[]) => void;
 }
 
@@ -17,14 +18,19 @@ export interface FencedPoolOptions {
 
 /**
  * Give it to a saver of one delivery: `new PostgresSaver(fencedPool(pool, fence))`. Reads and statements outside a transaction
- * pass untouched. A lost fence rejects with FenceLost after which the client is as usable as before.
+ * pass untouched. A lost fence rejects with FenceLost after which the client is as usable as before. A pool made with
+ * `pipeline: true` sends each transaction in one round trip (fence-pipeline.ts).
  */
 export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOptions = {}): pg.Pool {
   const facade = {
     query: pool.query.bind(pool),
     // The pool belongs to the caller: a saver's end() must not close it under other deliveries.
     end: async (): Promise<void> => undefined,
-    connect: async () => new FencedClient(await pool.connect(), fence, options.beforeCommit ?? []),
+    connect: async () => {
+      const client = await pool.connect();
+      const Client = isPipelining(client) ? PipelinedClient : FencedClient;
+      return new Client(client, fence, options.beforeCommit ?? []);
+    },
   };
   // PostgresSaver uses query, connect and end of a pool, and query and release of a client
   // (@langchain/langgraph-checkpoint-postgres 1.0.5 dist/index.js); test/fence-pool.real.test.ts runs all of them.
@@ -33,6 +39,7 @@ export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOp
 
 type QueryAnswer = Promise<pg.QueryResult>;
 
+/** Statement by statement, for a pool that does not pipeline. */
 class FencedClient {
   readonly #client: pg.PoolClient;
   readonly #fence: FenceRef;

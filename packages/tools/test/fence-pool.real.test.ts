@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
-import { openPool } from "@reprise/dev-stack";
 import { PRODUCT } from "@reprise/tracing";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -17,7 +16,20 @@ beforeAll(async () => {
   await new PostgresSaver(database.pool).setup();
   await database.pool.query("create table side (thread_id text, note text)");
 });
-afterAll(() => database.close());
+const pools: pg.Pool[] = [];
+afterAll(async () => {
+  for (const pool of pools) await pool.end();
+  await database.close();
+});
+
+/** A pool of the test's own, whose clients may be terminated. */
+function openPool(pipeline: boolean, max: number): pg.Pool {
+  const pool = new pg.Pool({ connectionString: database.url, max, pipeline });
+  pool.on("error", () => undefined);
+  pool.on("connect", (client) => client.on("error", () => undefined));
+  pools.push(pool);
+  return pool;
+}
 
 const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
 
@@ -46,8 +58,6 @@ async function take(threadId: string, leaseMs: number): Promise<string> {
   return answer.fence;
 }
 
-const saverFor = (threadId: string, fence: string, options?: FencedPoolOptions, pool = database.pool) =>
-  new PostgresSaver(fencedPool(pool, { threadId, fence }, options));
 const configOf = (threadId: string) => ({ configurable: { thread_id: threadId }, durability: "sync" as const });
 const count = async (table: string, threadId: string): Promise<number> => {
   const answer = await database.pool.query(`select count(*)::int as n from ${table} where thread_id = $1`, [threadId]);
@@ -69,7 +79,17 @@ describe("a holder that is frozen inside its transaction", () => {
   });
 });
 
-describe("fencedPool", () => {
+describe.each([
+  { pool: "that pipelines", pipeline: true },
+  { pool: "that does not pipeline", pipeline: false },
+])("fencedPool over a pool $pool", ({ pipeline }) => {
+  let shared: pg.Pool;
+  beforeAll(() => {
+    shared = openPool(pipeline, 5);
+  });
+  const saverFor = (threadId: string, fence: string, options?: FencedPoolOptions, pool = shared) =>
+    new PostgresSaver(fencedPool(pool, { threadId, fence }, options));
+
   it("lets the holder write and read as ever", async () => {
     const threadId = randomUUID();
     const graph = chain(saverFor(threadId, await take(threadId, 60_000)), "A");
@@ -102,7 +122,7 @@ describe("fencedPool", () => {
 
   it("leaves every client usable after losses", async () => {
     const threadId = randomUUID();
-    const pool = openPool(database.url, { max: 1 });
+    const pool = openPool(pipeline, 1);
     const lost = saverFor(threadId, "1", {}, pool);
     const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
     for (let round = 0; round < 5; round += 1) {
@@ -112,7 +132,6 @@ describe("fencedPool", () => {
     await saverFor(threadId, fence, {}, pool).putWrites(config, [["log", 1]], "task");
     expect(await count("checkpoint_writes", threadId)).toBe(1);
     expect(pool.totalCount).toBe(1);
-    await pool.end();
   });
 
   it("runs beforeCommit inside the same transaction: with the checkpoint or not at all", async () => {
@@ -137,9 +156,7 @@ describe("fencedPool", () => {
 
   it("gives the first error its say when the connection dies, and drops that client (E02)", async () => {
     const threadId = randomUUID();
-    const pool = openPool(database.url, { max: 2 });
-    pool.on("error", () => undefined);
-    pool.on("connect", (client) => client.on("error", () => undefined));
+    const pool = openPool(pipeline, 2);
     const fence = await take(threadId, 60_000);
     const beforeCommit = [{ text: "select pg_terminate_backend(pg_backend_pid())", values: [] }];
     const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
@@ -150,11 +167,67 @@ describe("fencedPool", () => {
     expect(error).toMatchObject({ code: "57P01" });
     await saverFor(threadId, fence, {}, pool).putWrites(config, [["log", 1]], "task");
     expect(await count("checkpoint_writes", threadId)).toBe(1);
-    await pool.end();
+  });
+
+  it("stores nothing after a write that failed in the middle, and says which error it was", async () => {
+    const threadId = randomUUID();
+    const pool = openPool(pipeline, 1);
+    const client = await fencedPool(pool, { threadId, fence: await take(threadId, 60_000) }).connect();
+    await client.query("BEGIN");
+    await client.query("insert into side values ($1, $2)", [threadId, "before"]);
+    const failing = async () => {
+      await client.query("insert into side values ($1)", ["a", "b"]);
+      await client.query("insert into side values ($1, $2)", [threadId, "after"]);
+      await client.query("COMMIT");
+    };
+    await expect(failing()).rejects.toMatchObject({ code: "08P01" });
+    await client.query("ROLLBACK");
+    client.release();
+    expect(await count("side", threadId)).toBe(0);
+    expect((await pool.query("select 1 as one")).rows[0].one).toBe(1);
+    expect(pool.totalCount).toBe(1);
+  });
+
+  it("answers a read inside the transaction with its rows, those just written among them", async () => {
+    const threadId = randomUUID();
+    const client = await fencedPool(shared, { threadId, fence: await take(threadId, 60_000) }).connect();
+    await client.query("BEGIN");
+    await client.query("insert into side values ($1, $2)", [threadId, "mine"]);
+    expect((await client.query("select note from side where thread_id = $1", [threadId])).rows).toEqual([
+      { note: "mine" },
+    ]);
+    const returned = await client.query("insert into side values ($1, $2) returning note", [threadId, "back"]);
+    expect(returned.rows).toEqual([{ note: "back" }]);
+    await client.query("COMMIT");
+    client.release();
+    expect(await count("side", threadId)).toBe(2);
+  });
+
+  it("hands no open transaction to the next one: released in the middle, the connection closes", async () => {
+    const threadId = randomUUID();
+    const pool = openPool(pipeline, 1);
+    const client = await fencedPool(pool, { threadId, fence: await take(threadId, 60_000) }).connect();
+    await client.query("BEGIN");
+    await client.query("insert into side values ($1, $2)", [threadId, "never"]);
+    client.release();
+    expect((await pool.query("select 1 as one")).rows[0].one).toBe(1);
+    expect(await count("side", threadId)).toBe(0);
+  });
+
+  it("tells what a statement before the COMMIT returned only of a transaction that was stored", async () => {
+    const threadId = randomUUID();
+    const seen: unknown[] = [];
+    const mark = { text: "insert into side values ($1, $2) returning note", values: [threadId, "m"] };
+    const beforeCommit = [{ ...mark, onRows: (rows: readonly unknown[]) => seen.push(...rows) }];
+    const config = { configurable: { thread_id: threadId, checkpoint_ns: "", checkpoint_id: "x" } };
+    const fence = await take(threadId, 60_000);
+    await saverFor(threadId, fence, { beforeCommit }).putWrites(config, [["log", 1]], "task");
+    await expect(saverFor(threadId, "1", { beforeCommit }).putWrites(config, [["log", 1]], "t2")).rejects.toThrow();
+    expect(seen).toEqual([{ note: "m" }]);
   });
 
   it("does not end the pool that it was lent", async () => {
     await saverFor("t", "1").end();
-    expect((await database.pool.query("select 1 as one")).rows[0].one).toBe(1);
+    expect((await shared.query("select 1 as one")).rows[0].one).toBe(1);
   });
 });

@@ -22,6 +22,8 @@ export function createPool(options: PoolOptions): pg.Pool {
     application_name: options.applicationName,
     connectionTimeoutMillis: CHECKOUT_TIMEOUT_MS,
     keepAlive: true,
+    // A checkpoint's transaction goes out in one round trip (tools, fence-pipeline.ts).
+    pipeline: true,
   });
   return listenTo(pool, options.onError);
 }

@@ -51,7 +51,7 @@ type Query = (text: string, values?: unknown[], callback?: Answered) => Promise<
 
 /** A pool as a user might bring one, whose every statement passes the switch. */
 export function watchedPool(connectionString: string, kills: KillSwitch): pg.Pool {
-  const pool = new pg.Pool({ connectionString, max: 6, allowExitOnIdle: true });
+  const pool = new pg.Pool({ connectionString, max: 6, allowExitOnIdle: true, pipeline: true });
   // pool.query and pool.connect both hand out clients that were announced here first, so one place sees every statement.
   pool.on("connect", (client) => {
     const query = client.query.bind(client) as unknown as Query;
