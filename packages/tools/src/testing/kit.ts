@@ -25,6 +25,8 @@ export interface CheckToolsOptions {
   /** The environment variable from which the tools take their provider's URL: the kit puts a gateway there. */
   readonly urlVariable: string;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Names of the held tools to check. Default all. */
+  readonly only?: readonly string[];
   /** Plays of each point and strike. Default 1. */
   readonly seeds?: number;
   /** Plays at a time, each with two to three processes. Default 2. */
@@ -83,7 +85,8 @@ export async function checkTools(options: CheckToolsOptions): Promise<readonly C
 async function learnTools(options: CheckToolsOptions): Promise<readonly LoadedTool[]> {
   const holder = new HolderProcess(programOf(options, options.provider.url));
   try {
-    return (await holder.ready(options.databaseUrl, true)).tools;
+    const { tools } = await holder.ready(options.databaseUrl, true);
+    return tools.filter(({ name }) => options.only === undefined || options.only.includes(name));
   } finally {
     holder.kill();
   }
