@@ -18,6 +18,8 @@ export { type ObservedTail, observeTail } from "./metrics.ts";
 export { ATTR, EVENT, METRIC, type SamplingReason, SPAN } from "./names.ts";
 export { type LostCheckpoint, type LostDelivery, type OpenExecution, obituarySpans } from "./obituary.ts";
 // spans as OTLP carries them: read, put in order, printed
+export { readSpans } from "./otlp-line.ts";
+export { renderResiduals, tellingResiduals } from "./otlp-residual.ts";
 export {
   type OtlpAttributes,
   type OtlpEvent,

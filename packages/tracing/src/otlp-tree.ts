@@ -8,6 +8,8 @@ import { uncovered } from "./residual.ts";
 export interface RenderOptions {
   /** Spans left out of the tree, with everything below them. Default: none. */
   readonly hide?: (span: OtlpSpan) => boolean;
+  /** Characters of a line; longer ones are cut. Default: none is, as a pipe wants it. */
+  readonly columnsMax?: number;
 }
 
 interface Row {
@@ -60,7 +62,7 @@ export function renderTrace(trace: OtlpTrace, options: RenderOptions = {}): stri
   );
   const width = Math.min(LABEL_WIDTH_MAX, Math.max(20, ...rows.map(({ label }) => label.length)));
   const lines = rows.map(({ label, duration, detail }) =>
-    `${label.padEnd(width)} ${duration.padStart(8)}   ${detail}`.trimEnd(),
+    cutLine(`${label.padEnd(width)} ${duration.padStart(8)}   ${detail}`.trimEnd(), options.columnsMax),
   );
   const first = HEADER.flatMap(([label, name]) => {
     const value = trace.spans.map((span) => span.attributes[name]).find((found) => found !== undefined);
@@ -72,6 +74,12 @@ export function renderTrace(trace: OtlpTrace, options: RenderOptions = {}): stri
   ].join("\n");
 }
 
+function cutLine(line: string, columnsMax: number | undefined): string {
+  const characters = [...line];
+  if (columnsMax === undefined || characters.length <= columnsMax) return line;
+  return `${characters.slice(0, Math.max(0, columnsMax - 1)).join("")}…`;
+}
+
 /** Milliseconds below a second, seconds below ten minutes. */
 export function showDuration(durationMs: number): string {
   if (Math.abs(durationMs) < 10) return `${durationMs.toFixed(1)}ms`;
@@ -79,6 +87,11 @@ export function showDuration(durationMs: number): string {
   return Math.abs(durationMs) < 600_000
     ? `${(durationMs / 1_000).toFixed(1)}s`
     : `${(durationMs / 60_000).toFixed(1)}min`;
+}
+
+/** Long enough, and enough of its span, to be more than the runtime's ordinary work. */
+export function isTellingResidual(residual: number, durationMs: number): boolean {
+  return residual >= RESIDUAL_MS_MIN && residual >= durationMs * RESIDUAL_SHARE_MIN;
 }
 
 /** The span's time that its children leave uncovered; overlapping children count once, and only inside the span. */
@@ -172,10 +185,7 @@ function toRow(
   const residual = residualMs(span, children);
   // An obituary knows moments, not durations: what lies between them is not unattributed, it is unknown.
   const isTelling =
-    span.attributes[ATTR.reconstructed] !== true &&
-    children.length > 0 &&
-    residual >= RESIDUAL_MS_MIN &&
-    residual >= span.durationMs * RESIDUAL_SHARE_MIN;
+    span.attributes[ATTR.reconstructed] !== true && children.length > 0 && isTellingResidual(residual, span.durationMs);
   const parts = [
     ...DETAILS.flatMap(([label, name]) => {
       const value = span.attributes[name];
