@@ -2,6 +2,7 @@
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout } from "node:timers/promises";
 
 export interface ReceivedSpan {
   readonly traceId: string;
@@ -30,6 +31,8 @@ export interface Receiver {
   /** Paths of every request that was no export. */
   readonly paths: readonly string[];
   readonly spans: readonly ReceivedSpan[];
+  /** Trace exports: their content type, and the header `x-tenant` that the sender was told to add. */
+  readonly exports: readonly { readonly contentType: string; readonly tenant: string | undefined }[];
   close(): Promise<void>;
 }
 
@@ -83,7 +86,9 @@ interface OtlpBody {
   }[];
 }
 
-export async function startReceiver(): Promise<Receiver> {
+/** `delayMs`: how long it takes over a trace export before it has it and answers. */
+export async function startReceiver({ delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<Receiver> {
+  const exports: { readonly contentType: string; readonly tenant: string | undefined }[] = [];
   const spans: ReceivedSpan[] = [];
   const metrics: ReceivedMetric[] = [];
   const metricExports: string[] = [];
@@ -91,12 +96,17 @@ export async function startReceiver(): Promise<Receiver> {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
+    request.on("end", async () => {
       const path = request.url ?? "";
       // The exporters under test write these shapes; a wrong one fails the test by throwing here.
       const json = (): unknown => JSON.parse(Buffer.concat(chunks).toString());
-      if (path === "/v1/traces") spans.push(...flatten(json() as OtlpBody));
-      else if (path === "/v1/metrics") {
+      if (path === "/v1/traces") {
+        if (delayMs > 0) await setTimeout(delayMs);
+        const contentType = request.headers["content-type"] ?? "";
+        const tenant = request.headers["x-tenant"];
+        exports.push({ contentType, tenant: typeof tenant === "string" ? tenant : undefined });
+        if (contentType.includes("json")) spans.push(...flatten(json() as OtlpBody));
+      } else if (path === "/v1/metrics") {
         const type = request.headers["content-type"] ?? "";
         metricExports.push(type);
         if (type.includes("json")) metrics.push(...flattenMetrics(json() as OtlpMetricsBody));
@@ -108,7 +118,15 @@ export async function startReceiver(): Promise<Receiver> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // A listening TCP server has one.
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, metricExports, metrics, paths, spans, close: () => closeServer(server) };
+  return {
+    url: `http://127.0.0.1:${port}`,
+    metricExports,
+    metrics,
+    paths,
+    spans,
+    exports,
+    close: () => closeServer(server),
+  };
 }
 
 function flatten(body: OtlpBody): ReceivedSpan[] {
