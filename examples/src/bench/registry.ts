@@ -11,6 +11,9 @@ import { tracingGate1kbDirty } from "./bench-tracing-gate-1kb-dirty.ts";
 import { tracingGate400kb } from "./bench-tracing-gate-400kb.ts";
 import { tracingKeptSpan } from "./bench-tracing-kept-span.ts";
 import { tracingSaver } from "./bench-tracing-saver.ts";
+import { workerCpu } from "./bench-worker-cpu.ts";
+import { workerGraph, workerGraphZero } from "./bench-worker-graph.ts";
+import { workerThroughput, workerThroughputRandom, workerThroughputSingles } from "./bench-worker-throughput.ts";
 import type { Benchmark } from "./benchmark.ts";
 
 export const BENCHMARKS: readonly Benchmark[] = [
@@ -27,4 +30,10 @@ export const BENCHMARKS: readonly Benchmark[] = [
   tracingDroppedSpan1000,
   tracingKeptSpan,
   tracingSaver,
+  workerCpu,
+  workerGraph,
+  workerGraphZero,
+  workerThroughput,
+  workerThroughputRandom,
+  workerThroughputSingles,
 ];
