@@ -21,6 +21,7 @@ const openGate: Gate = {
   text: (input) => input,
   error: () => ({ name: "", message: "", stack: "" }),
   attributes: (attributes) => attributes,
+  masked: () => 0,
 };
 
 interface Side {

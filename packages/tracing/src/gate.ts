@@ -48,6 +48,8 @@ export interface Gate {
   text(input: string): string;
   error(input: unknown): GatedError;
   attributes(attributes: Attributes): Attributes;
+  /** Secrets masked since the gate was made. */
+  masked(): number;
 }
 
 interface Judged {
@@ -74,7 +76,7 @@ export function createGate(options: GateOptions = {}): Gate {
     ),
     names: new Map(),
   };
-  const how: How = { rules, bytesMax, content };
+  const how: How = { rules, bytesMax, content, masked: 0 };
   const text = (input: string): string => gateText(input, how);
   const value = (input: unknown): GatedValue => gateValue(input, how);
   return {
@@ -90,6 +92,7 @@ export function createGate(options: GateOptions = {}): Gate {
       }
       return gated;
     },
+    masked: () => how.masked,
   };
 }
 
@@ -97,20 +100,26 @@ interface How {
   readonly rules: RedactionRules;
   readonly bytesMax: number;
   readonly content: "redacted" | "none";
+  /** Counts up. */
+  masked: number;
 }
 
 // These two are called for every value: no closure around them. They fail closed as `closed` does.
-function gateText(input: string, { rules, bytesMax }: How): string {
+function gateText(input: string, how: How): string {
   try {
-    return cut(judge(input, rules, bytesMax), bytesMax).text;
+    const judged = judge(input, how.rules, how.bytesMax);
+    how.masked += judged.redacted;
+    return cut(judged, how.bytesMax).text;
   } catch (error) {
     return replaced(error, UNREADABLE);
   }
 }
 
-function gateValue(input: unknown, { rules, bytesMax, content }: How): GatedValue {
+function gateValue(input: unknown, how: How): GatedValue {
+  const { rules, bytesMax, content } = how;
   try {
     const judged = judge(input, rules, bytesMax);
+    how.masked += judged.redacted;
     const sha256 = hash("sha256", judged.text, "hex");
     const { bytes, redacted } = judged;
     if (content === "none")
@@ -164,15 +173,20 @@ function gateAttribute(key: string, before: AttributeValue, how: How): Attribute
       const value = (input: unknown): GatedValue => gateValue(input, how);
       return typeof before === "string" ? offText(before, value) : value(before).text;
     }
-    if (how.rules.isSecret(key, before)) return MASK;
+    if (how.rules.isSecret(key, before)) return masked(how);
     if (typeof before === "string") return gateText(before, how);
     if (typeof before === "boolean") return before;
     if (typeof before === "number")
-      return String(before).length >= 13 && judge(before, how.rules, how.bytesMax).redacted > 0 ? MASK : before;
+      return String(before).length >= 13 && judge(before, how.rules, how.bytesMax).redacted > 0 ? masked(how) : before;
     return gateList(before, how);
   } catch (error) {
     return replaced(error, UNREADABLE);
   }
+}
+
+function masked(how: How): string {
+  how.masked += 1;
+  return MASK;
 }
 
 /** Arrays share the limit of one value: an array of a thousand strings is no way around it. */

@@ -63,6 +63,7 @@ const COUNTERS: readonly Description[] = [
   [METRIC.spansExported, "{span}", "Kept spans that the collector took"],
   [METRIC.spansDropped, "{span}", "Spans that were not exported, by cause"],
   [METRIC.spansLate, "{span}", "Spans that ended after their trace was forgotten"],
+  [METRIC.valuesRedacted, "{value}", "Secrets that the gate masked in what left"],
   [METRIC.snapshotsEmitted, "{span}", "Snapshots of open spans"],
 ];
 
@@ -96,6 +97,7 @@ function report(stats: TailStats, instruments: ReadonlyMap<string, Observable>, 
   observe(METRIC.policiesFailed, stats.policyErrors);
   observe(METRIC.spansReleased, stats.spansReleased);
   observe(METRIC.spansExported, stats.spansExported);
+  observe(METRIC.valuesRedacted, stats.valuesRedacted);
   observe(METRIC.snapshotsEmitted, stats.snapshots);
   observe(METRIC.tracesUndecided, stats.undecidedTraces);
   observe(METRIC.spansBuffered, stats.bufferedSpans);

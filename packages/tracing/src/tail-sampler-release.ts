@@ -57,6 +57,10 @@ export class ReleaseQueue {
     return this.#waiting.length - this.#head + this.#inBatch;
   }
 
+  get valuesRedacted(): number {
+    return this.#options.gate.masked();
+  }
+
   get queuedBytes(): number {
     return this.#waitingBytes;
   }

@@ -36,6 +36,8 @@ export interface TailStats {
   /** Of open spans, with the option `snapshots`; counted in `spansReleased` too. */
   readonly snapshots: number;
   readonly policyErrors: number;
+  /** Secrets that the gate masked in what left, beyond those masked at their source. */
+  readonly valuesRedacted: number;
   /** Gauges: undecided traces, decided traces with open spans, spans held undecided and their bytes, kept spans not yet taken by the exporter, bytes of those not yet in a batch. */
   readonly undecidedTraces: number;
   readonly decidedTraces: number;
@@ -52,7 +54,13 @@ type Writable<T> = {
 export type TailCounters = Writable<
   Omit<
     TailStats,
-    "undecidedTraces" | "decidedTraces" | "bufferedSpans" | "bufferedBytes" | "queuedSpans" | "queuedBytes"
+    | "valuesRedacted"
+    | "undecidedTraces"
+    | "decidedTraces"
+    | "bufferedSpans"
+    | "bufferedBytes"
+    | "queuedSpans"
+    | "queuedBytes"
   >
 >;
 

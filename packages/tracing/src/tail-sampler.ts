@@ -95,6 +95,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   stats(): TailStats {
     return {
       ...structuredClone(this.#counters),
+      valuesRedacted: this.#release.valuesRedacted,
       undecidedTraces: this.#live.undecided.size,
       decidedTraces: this.#live.decided.size,
       bufferedSpans: this.#buffered,

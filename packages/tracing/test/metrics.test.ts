@@ -100,6 +100,25 @@ describe("the sampler's metrics", () => {
     expect(await h.values(METRIC.spansLate)).toEqual({ keep: 1, drop: 1 });
   });
 
+  it("count the secrets that were masked on the way out, under a secret name or in a value, and none in what was dropped", async () => {
+    const h = observed({ share: 1 });
+    const root = h.start("root");
+    root.setAttributes({
+      "db.password": "hunter2",
+      "tool.args": JSON.stringify({ note: "key sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", api_key: "abc" }),
+      "tool.result": "nothing",
+    });
+    h.end(root);
+    await h.exported();
+    expect(await h.values(METRIC.valuesRedacted)).toEqual({ "": 3 });
+    const dropped = observed({ share: 0 });
+    const quiet = dropped.start("quiet");
+    quiet.setAttribute("db.password", "hunter2");
+    dropped.end(quiet);
+    await dropped.exported();
+    expect(await dropped.values(METRIC.valuesRedacted)).toEqual({});
+  });
+
   it("carry attributes of a known few, whatever the traces are called", async () => {
     const h = observed({ share: 1 });
     for (let run = 0; run < 300; run += 1) {
