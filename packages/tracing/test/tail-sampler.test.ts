@@ -67,6 +67,22 @@ describe("what is kept", () => {
     expect(reasonsOf(h.exporter)).toEqual({ root: "error" });
   });
 
+  it("F01: a trace of 40 minutes with its one error at minute 39 is kept whole, with one reason", async () => {
+    const h = harness({ slowMs: 3_600_000 });
+    const root = h.start("root");
+    for (let n = 0; n < 200; n++) {
+      h.end(h.start(`fine ${n}`, root));
+      h.clock.advance((39 * 60_000) / 200);
+    }
+    expect(await h.exported()).toEqual([]);
+    h.fail(h.start("failed", root));
+    h.clock.advance(60_000);
+    h.end(root);
+    expect(await h.exported()).toHaveLength(202);
+    expect(reasonsOf(h.exporter)).toEqual({ root: "error" });
+    expect(h.tail.stats().kept.error).toBe(1);
+  });
+
   it("F01 T03 T13: a trace becomes slow while it runs and streams out from then on, once", async () => {
     const h = harness({ slowMs: 5_000 });
     const root = h.start("root");
@@ -339,6 +355,14 @@ describe("local roots and late spans", () => {
     h.end(h.start("late", root));
     expect(await h.exported()).toEqual(["root", "late"]);
     expect(h.tail.stats().lateSpansKept).toBe(1);
+
+    const dropped = h.start("dropped");
+    h.end(dropped);
+    h.clock.advance(5_000);
+    // It would have been a reason, but the verdict stands.
+    h.fail(h.start("late error", dropped));
+    expect(await h.exported()).toEqual(["root", "late"]);
+    expect(h.tail.stats().spansDropped.late).toBe(1);
   });
 
   it("T15: a child that never ends pins nothing past the grace", () => {
