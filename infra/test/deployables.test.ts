@@ -87,6 +87,23 @@ describe("the stop grace", () => {
   });
 });
 
+it("infra/README.md states the budget as it is, on the platforms and by default", () => {
+  const rows = [...readText("infra/README.md").matchAll(/^\| (.*) \| (\d+) \| (\d+) \|$/gm)];
+  const said = (start: RegExp) =>
+    rows
+      .find(([, what = ""]) => start.test(what))
+      ?.slice(2)
+      .map(Number);
+  const { DATABASE_URL = "", QUEUE_URL = "" } = workers[0]?.environment ?? {};
+  const defaults = readConfig({ DATABASE_URL, QUEUE_URL });
+  for (const container of workers) {
+    const shipped = readConfig(environmentOf(container));
+    for (const name of ["drainSeconds", "flushSeconds", "stopGraceSeconds"] as const)
+      expect(said(new RegExp(SETTINGS[name].env)), name).toEqual([shipped[name], defaults[name]]);
+  }
+  expect(said(/^margin/)).toEqual([STOP_MARGIN_SECONDS, STOP_MARGIN_SECONDS]);
+});
+
 describe("the probes", () => {
   it.each(named(workers))("%s asks the port on which the worker answers, which the image exposes", (_, container) => {
     const { healthPort } = readConfig(environmentOf(container));
