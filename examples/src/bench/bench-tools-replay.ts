@@ -8,7 +8,7 @@ import { pairedRounds } from "./statistics.ts";
 export const toolsReplay: Benchmark = {
   name: "tools.replay_vs_select",
   unit: "ms",
-  what: "claim of a settled key, answered with its result and counted, against a select of that row, one client",
+  what: "claim of a settled key, answered with its result and counted (in memory, written together), against a select of that row, one client",
   async run(options) {
     const scene = await openLedger(await options.database(), 1);
     try {

@@ -165,6 +165,9 @@ async function settledKey(pool: pg.Pool, ledger: PostgresLedger, claim: EffectCl
       timed(async () => {
         requireWork((await pool.query(select, [key])).rows.length === 1, "the select found no row");
       }),
-    seen: async () => (await ledger.find(key))?.seen ?? 0,
+    seen: async () => {
+      await ledger.flush();
+      return (await ledger.find(key))?.seen ?? 0;
+    },
   };
 }

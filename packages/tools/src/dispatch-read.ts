@@ -1,12 +1,11 @@
 // A call without effect: no ledger, no barrier; its failures are told, its control flow passes.
 
-import type { Span } from "@opentelemetry/api";
 import { isControlFlow } from "@reprise/tracing";
 import type { DispatchRequest } from "./dispatch.ts";
 import type { BodyResult } from "./dispatch-body.ts";
 import { runBody } from "./dispatch-body.ts";
 import { toolContext } from "./dispatch-call.ts";
-import { type ToolSpan, toolSpan } from "./dispatch-span.ts";
+import type { ToolSpan } from "./dispatch-span.ts";
 import { storeResult } from "./effect-result.ts";
 import { RunAborted } from "./errors.ts";
 import { createWire, type Wire } from "./fetch.ts";
@@ -16,9 +15,8 @@ import { classifyFailure } from "./outcome.ts";
 import { failedReply } from "./reply.ts";
 
 /** Resolves to the tool's own value, as LangChain would have it, or to the reply for a failure. */
-export async function dispatchRead(request: DispatchRequest, span: Span): Promise<unknown> {
+export async function dispatchRead(request: DispatchRequest, say: ToolSpan): Promise<unknown> {
   const { spec, call, config } = request;
-  const say = toolSpan(span, effectScope(config)?.gate);
   const threadId = threadOf(request);
   const key = (): string => deriveKey(threadId ?? "", call.id ?? "");
   const lazyKey = (): string | undefined => (threadId === undefined || call.id === undefined ? undefined : key());

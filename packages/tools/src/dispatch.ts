@@ -1,7 +1,6 @@
 // Step 4 of 5 - tool: one call in, one reply out. Key, barrier, claim, then execute, replay, reconcile, wait or say unknown.
 import type { ToolMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
-import type { Span } from "@opentelemetry/api";
 import { ATTR, SPAN, withSpan } from "@reprise/tracing";
 import { type Clock, systemClock } from "./dispatch-body.ts";
 import type { ToolSpec } from "./dispatch-call.ts";
@@ -70,14 +69,15 @@ export async function dispatch(
     [ATTR.nodeAttempt]: full.nodeAttempt,
   };
   return withSpan(SPAN.tool(spec.name), { attributes }, (span) => {
-    toolSpan(span, effectScope(config)?.gate).args(call.args);
-    return spec.effect === "none" ? dispatchRead(full, span) : dispatchEffect(full, spec.effect, span);
+    const say = toolSpan(span, effectScope(config)?.gate);
+    say.args(call.args);
+    return spec.effect === "none" ? dispatchRead(full, say) : dispatchEffect(full, spec.effect, say);
   });
 }
 
-async function dispatchEffect(request: DispatchRequest, policy: RecordedPolicy, span: Span): Promise<ToolMessage> {
-  const effectCall = await admit(request, toolSpan(span, effectScope(request.config)?.gate));
-  const { evidence, say, scope, replyTo } = effectCall;
+async function dispatchEffect(request: DispatchRequest, policy: RecordedPolicy, say: ToolSpan): Promise<ToolMessage> {
+  const effectCall = await admit(request, say);
+  const { evidence, scope, replyTo } = effectCall;
   if (evidence.cut) {
     say.ended({ outcome: "failed", reason: "call_cut" });
     return failedReply(

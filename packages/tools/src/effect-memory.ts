@@ -4,6 +4,7 @@ import type {
   Echo,
   EchoQuery,
   EffectClaim,
+  EffectOwner,
   EffectRow,
   Fence,
   Ledger,
@@ -38,6 +39,8 @@ interface Entry {
 
 export class MemoryLedger implements Ledger {
   readonly #entries = new Map<string, Entry>();
+  /** Entries of each thread and tool, in the order of their first claims: an echo is looked for at every fresh call. */
+  readonly #byTool = new Map<string, Set<Entry>>();
   readonly #now: () => number;
   readonly #rowsMax: number;
   readonly #currentFence: (threadId: string) => Fence | undefined;
@@ -89,7 +92,7 @@ export class MemoryLedger implements Ledger {
   async release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }> {
     const row = this.#entries.get(claim.key)?.row;
     const released = row?.fence === claim.fence && row.state === "reserved" && row.executions === 1;
-    if (released) this.#entries.delete(claim.key);
+    if (released) this.#forget(claim.key);
     return { released };
   }
 
@@ -102,9 +105,9 @@ export class MemoryLedger implements Ledger {
 
   async findEcho(query: EchoQuery): Promise<Echo | undefined> {
     let found: { readonly row: ClaimedRow; readonly after: Echo["after"] } | undefined;
-    // Entries stand in the order of their first claims, so a later one of the same kind is the newer.
-    for (const { row } of this.#entries.values()) {
-      if (row.argsFingerprint !== query.argsFingerprint || !isEarlierOf(row, query)) continue;
+    // In the order of their first claims, so a later one of the same kind is the newer.
+    for (const { row } of this.#byTool.get(toolOf(query.owner)) ?? []) {
+      if (wishOf(row) !== wishOf(query) || !isEarlierOf(row, query)) continue;
       if (row.state === "unknown" || (row.state === "done" && found?.after !== "unknown"))
         found = { row, after: row.state };
     }
@@ -123,6 +126,16 @@ export class MemoryLedger implements Ledger {
     return open;
   }
 
+  #forget(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    const group = toolOf(entry.row.owner);
+    const siblings = this.#byTool.get(group);
+    siblings?.delete(entry);
+    if (siblings?.size === 0) this.#byTool.delete(group);
+  }
+
   #isFenced(claim: EffectClaim): boolean {
     const claimed = claim.execution.threadFence;
     const current = this.#currentFence(claim.execution.fencedThreadId ?? claim.owner.threadId);
@@ -135,6 +148,7 @@ export class MemoryLedger implements Ledger {
       key: claim.key,
       owner: claim.owner,
       argsFingerprint: claim.argsFingerprint,
+      ...(claim.identityFingerprint === undefined ? {} : { identityFingerprint: claim.identityFingerprint }),
       policy: claim.policy,
       ...(claim.retentionMs === undefined ? {} : { retentionMs: claim.retentionMs }),
       ...this.#holderFields(claim, nowMs),
@@ -144,6 +158,10 @@ export class MemoryLedger implements Ledger {
     };
     const entry: Entry = { row, executions: [] };
     this.#entries.set(claim.key, entry);
+    const group = toolOf(claim.owner);
+    const siblings = this.#byTool.get(group);
+    if (siblings === undefined) this.#byTool.set(group, new Set([entry]));
+    else siblings.add(entry);
     this.#log(entry, claim, nowMs);
     return decisionOf({ row, won: true, stale: false, differs: undefined, leaseLeftMs: claim.leaseMs });
   }
@@ -182,7 +200,7 @@ export class MemoryLedger implements Ledger {
     if (this.#entries.size < this.#rowsMax) return;
     for (const [key, { row }] of this.#entries) {
       if (row.state !== "done" && row.state !== "failed") continue;
-      this.#entries.delete(key);
+      this.#forget(key);
       this.#dropped += 1;
       return;
     }
@@ -193,9 +211,21 @@ export class MemoryLedger implements Ledger {
   }
 }
 
+function toolOf(owner: EffectOwner): string {
+  return JSON.stringify([owner.threadId, owner.tool]);
+}
+
+/** What makes two calls the same wish. */
+function wishOf({
+  identityFingerprint,
+  argsFingerprint,
+}: Pick<EchoQuery, "identityFingerprint" | "argsFingerprint">): string {
+  return identityFingerprint ?? argsFingerprint;
+}
+
 function isEarlierOf({ key, owner }: ClaimedRow, query: EchoQuery): boolean {
-  const { threadId, tool, assistantMessageId } = query.owner;
-  if (owner.threadId !== threadId || owner.tool !== tool || key === query.key) return false;
+  const { assistantMessageId } = query.owner;
+  if (key === query.key) return false;
   // Equal calls of one message are asked for together: none is the answer to another's outcome.
   return (
     assistantMessageId === undefined ||
