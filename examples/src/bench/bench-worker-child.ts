@@ -41,6 +41,9 @@ async function armOf(wanted: ArmSettings): Promise<(play: Play) => Promise<Playe
     case "load-batch":
     case "load-singles":
       return (await import("./bench-worker-arm-load.ts")).loadConsumersArm(arm, wanted.concurrency);
+    case "settle-single":
+    case "settle-batch":
+      return (await import("./bench-worker-arm-settle.ts")).settleArm(arm);
     default:
       return arm satisfies never;
   }

@@ -10,10 +10,13 @@ import { BenchError } from "./errors.ts";
  * `receive`: a loop of receive and batch delete. `empty-worker`: the worker over an agent that does nothing.
  * `bare-graph`: a graph on a stock saver, without queue and spans. `graph-worker`: the same graph driven by the worker.
  */
-export type WorkerArm = "receive" | "empty-worker" | "bare-graph" | "graph-worker" | LoadArm;
+export type WorkerArm = "receive" | "empty-worker" | "bare-graph" | "graph-worker" | LoadArm | SettleArm;
 
 /** The throughput arms (bench-worker-arm-load.ts): the worker, or plain sqs-consumers in one of three forms. */
 export type LoadArm = "load-worker" | "load-message" | "load-batch" | "load-singles";
+
+/** The settling arms (bench-worker-arm-settle.ts): one call a message, or the worker's batches. */
+export type SettleArm = "settle-single" | "settle-batch";
 
 export interface ArmSettings {
   readonly arm: WorkerArm;

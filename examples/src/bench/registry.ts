@@ -13,6 +13,8 @@ import { tracingKeptSpan } from "./bench-tracing-kept-span.ts";
 import { tracingSaver } from "./bench-tracing-saver.ts";
 import { workerCpu } from "./bench-worker-cpu.ts";
 import { workerGraph, workerGraphZero } from "./bench-worker-graph.ts";
+import { workerOutage } from "./bench-worker-outage.ts";
+import { workerSettle } from "./bench-worker-settle.ts";
 import { workerThroughput, workerThroughputRandom, workerThroughputSingles } from "./bench-worker-throughput.ts";
 import type { Benchmark } from "./benchmark.ts";
 
@@ -36,4 +38,6 @@ export const BENCHMARKS: readonly Benchmark[] = [
   workerThroughput,
   workerThroughputRandom,
   workerThroughputSingles,
+  workerSettle,
+  workerOutage,
 ];

@@ -13,6 +13,8 @@ export { type Config, readConfig, SETTINGS, type Setting } from "./config.ts";
 export { type Redelivery, type RedeliveryCause, redeliveryCause } from "./delivery-cause.ts";
 export { REFUSALS, type RefusalCode, WorkerError, type WorkerErrorCode } from "./errors.ts";
 export { decideResume, type ResumeDecision, type ResumeEvidence } from "./graph-resume.ts";
+// parts of the worker that other consumers can use: how long to wait after a failed receive, and confirmed deletes in batches
+export { classifyReceive, type ReceiveFailure, receiveBackoffMs } from "./intake-failure.ts";
 export { type AnswerRequest, MESSAGE_SCHEMA, type ParsedMessage, parseMessage, type RunRequest } from "./message.ts";
 export { migrateDatabase } from "./migrate.ts";
 export { type Sent, sendAnswer, sendRun } from "./producer.ts";
@@ -20,5 +22,6 @@ export { type RunSendResult, type SendRunsOptions, sendRuns } from "./producer-b
 export type { AnswerToSend, RunToSend } from "./producer-message.ts";
 export type { DeliveryOutcome, RunStatus } from "./run.ts";
 export { type WaitOptions, waitForRun } from "./run-wait.ts";
+export { createSettler, type RefusedEntry, type Settler, type SettlerOptions } from "./settle.ts";
 export { type ToolAgentOptions, toolAgent } from "./tool-agent.ts";
 export { startWorker, type Worker, type WorkerOptions } from "./worker.ts";
