@@ -2,13 +2,14 @@
 // The `reprise` command: parses the command line, loads a command only when it is called, and turns errors into exit codes.
 import { PRODUCT } from "@reprise/tracing";
 import { Command, CommanderError } from "commander";
+import { addOperatorCommands } from "./cli-operator.ts";
 import { WorkerError } from "./errors.ts";
 
 /** 2: the command line or the configuration is wrong and nothing was connected to. 1: anything else. */
 const EXIT_USAGE = 2;
 const EXIT_FAILED = 1;
 
-function program(): Command {
+function program(onFailed: () => void): Command {
   const root = new Command(PRODUCT.name)
     .description("An SQS worker for LangGraph agent runs: resumed from Postgres, charged once, seen in traces")
     // A mistyped command or option is answered with the nearest one.
@@ -36,15 +37,14 @@ function program(): Command {
     .action(async (options: Readonly<Record<string, string | boolean>>) =>
       (await import("./cli-send.ts")).send(options),
     );
+  addOperatorCommands(root);
   root
-    .command("runs")
-    .description("list runs, newest first")
-    .option("--where <filter>", 'for example "receive_count>1 and cause=visibility_expired"')
-    .option("--limit <n>", "rows to look at, newest first", "50")
+    .command("check")
+    .description("look at everything a worker needs: queue, database, clocks, collector, budget")
     .option("--json", "one JSON object a line")
-    .action(async (options: { where?: string; limit: string; json?: true }) =>
-      (await import("./cli-runs.ts")).runs(options),
-    );
+    .action(async (options: { json?: true }) => {
+      if (!(await (await import("./cli-check.ts")).check(options))) onFailed();
+    });
   root
     .command("migrate")
     .description("create or update the tables; safe to run from every deploy at once")
@@ -54,9 +54,13 @@ function program(): Command {
 }
 
 async function main(argv: readonly string[]): Promise<number> {
+  let failed = false;
+  const onFailed = (): void => {
+    failed = true;
+  };
   try {
-    await program().parseAsync([...argv]);
-    return 0;
+    await program(onFailed).parseAsync([...argv]);
+    return failed ? EXIT_FAILED : 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE;
     const text = error instanceof Error ? error.message : String(error);

@@ -260,15 +260,27 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** Seconds beside drain and flush: letting go after the forced abort (2), obituaries on their way (1), and one to spare. */
 export const STOP_MARGIN_SECONDS = 4;
 /** SQS extends a message's visibility to at most twelve hours after its receive (ChangeMessageVisibility, SQS API reference). */
-const VISIBILITY_WALL_SECONDS = 43_200;
+export const VISIBILITY_WALL_SECONDS = 43_200;
 
 /**
- * Reads and validates the settings of `names` (all of them by default).
+ * Reads and validates all settings, and whether they fit together.
  *
  * @throws WorkerError CONFIG_MISSING, CONFIG_INVALID: one message that names every variable at fault, its meaning and an example.
  * @throws WorkerError CONFIG_BUDGET when drain, flush and margin do not fit before the platform's SIGKILL.
  */
 export function readConfig(environment: Environment = process.env): Config {
+  const config = readSettings(environment);
+  checkBudget(config);
+  return config;
+}
+
+/** What variables of others say, read by who knows them (OpenTelemetry's, by the preflight). */
+export function processEnvironment(): Environment {
+  return process.env;
+}
+
+/** The settings, each by its own rule; the preflight says of the budget what `readConfig` throws. Errors as there, without CONFIG_BUDGET. */
+export function readSettings(environment: Environment = process.env): Config {
   const problems: { readonly code: "CONFIG_MISSING" | "CONFIG_INVALID"; readonly text: string }[] = [];
   const values: Record<string, string | number | undefined> = {};
   for (const [name, setting] of Object.entries<Setting>(SETTINGS)) {
@@ -279,9 +291,7 @@ export function readConfig(environment: Environment = process.env): Config {
   const first = problems.find((problem) => problem.code === "CONFIG_MISSING") ?? problems[0];
   if (first !== undefined) throw new WorkerError(first.code, problems.map((problem) => problem.text).join("\n"));
   // Every key of SETTINGS was read by its own rule just above, so the shape is Config.
-  const config = values as unknown as Config;
-  checkBudget(config);
-  return config;
+  return values as unknown as Config;
 }
 
 /** Reads one setting, for commands that need only that (`migrate` needs no queue). Same errors as `readConfig`. */

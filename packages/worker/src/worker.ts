@@ -80,7 +80,12 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const newClient = options.sqs ?? ((): SQSClient => sqsClient(config));
   // Two clients: a client's sockets are shared, and long polls would make deletes wait (facts/queue, P27).
   const clients = { poll: newClient(), settle: newClient() };
-  const fit = await checkAtStart(clients.settle, config, log);
+  const fit = await checkAtStart(clients.settle, config, log).catch(async (error: unknown) => {
+    clients.poll.destroy();
+    clients.settle.destroy();
+    if (options.pool === undefined) await pool.end();
+    throw error;
+  });
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController(), pollEnded: new AbortController() };
   const leases = new LeaseWatch();

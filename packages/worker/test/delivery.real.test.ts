@@ -1,5 +1,5 @@
 // The life of a delivery on real parts: rows, settlement, and what becomes of messages nobody can run.
-import { SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
+import { ReceiveMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { Annotation, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { describe, expect, it } from "vitest";
 import { type AgentGraph, defineAgent } from "../src/agent.ts";
@@ -119,17 +119,20 @@ describe("a delivery", () => {
     await s.client.send(
       new SetQueueAttributesCommand({
         QueueUrl: s.queueUrl,
-        Attributes: { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn, maxReceiveCount: 1 }) },
+        Attributes: { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn, maxReceiveCount: 3 }) },
       }),
     );
-    await s.start([steps]);
     const body = JSON.stringify({ schema: 2, run_id: "r", something: "new" });
     await s.sendBody(body);
+    // Two workers of the old deploy gave it back before.
+    for (let receive = 1; receive <= 2; receive += 1)
+      await s.client.send(new ReceiveMessageCommand({ QueueUrl: s.queueUrl, VisibilityTimeout: 0 }));
+    await s.start([steps]);
     const parked = await s.until(
       "the parked row",
       async () => (await s.pool.query("select * from reprise.parked")).rows[0],
     );
-    expect(parked).toMatchObject({ code: "MESSAGE_NEWER_SCHEMA", receive_count: 1 });
+    expect(parked).toMatchObject({ code: "MESSAGE_NEWER_SCHEMA", receive_count: 3 });
     expect(parked.body.toString()).toBe(body);
   });
 
