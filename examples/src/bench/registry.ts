@@ -10,7 +10,9 @@ import { tracingGate1kb } from "./bench-tracing-gate-1kb.ts";
 import { tracingGate1kbDirty } from "./bench-tracing-gate-1kb-dirty.ts";
 import { tracingGate400kb } from "./bench-tracing-gate-400kb.ts";
 import { tracingKeptSpan } from "./bench-tracing-kept-span.ts";
+import { tracingPipeline } from "./bench-tracing-pipeline.ts";
 import { tracingSaver } from "./bench-tracing-saver.ts";
+import { tracingSaverCall } from "./bench-tracing-saver-call.ts";
 import { workerCpu } from "./bench-worker-cpu.ts";
 import { workerGraph, workerGraphZero } from "./bench-worker-graph.ts";
 import { workerOutage } from "./bench-worker-outage.ts";
@@ -31,7 +33,9 @@ export const BENCHMARKS: readonly Benchmark[] = [
   tracingDroppedSpan200,
   tracingDroppedSpan1000,
   tracingKeptSpan,
+  tracingPipeline,
   tracingSaver,
+  tracingSaverCall,
   workerCpu,
   workerGraph,
   workerGraphZero,
