@@ -2,7 +2,6 @@
 import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import { PRODUCT } from "@reprise/tracing";
 import type pg from "pg";
-import { z } from "zod";
 import { operatorName } from "./cli-by.ts";
 import { withDatabase } from "./cli-database.ts";
 import { filterOption, invalid, wholeOption } from "./cli-options.ts";
@@ -10,6 +9,7 @@ import { LOOKED_AT_MAX, matchesParked, unknownParked } from "./cli-parked.ts";
 import { jsonLines } from "./cli-print.ts";
 import { readOne } from "./config.ts";
 import { errorText, WorkerError } from "./errors.ts";
+import { attributesOf } from "./message-attributes.ts";
 import { fifoFields } from "./producer-fifo.ts";
 import {
   abandonRedrive,
@@ -123,15 +123,6 @@ async function sendAgain(client: SQSClient, message: ParkedMessage): Promise<str
     }),
   );
   return sent.MessageId ?? "";
-}
-
-const attributesSchema = z.record(z.string(), z.looseObject({ DataType: z.string(), StringValue: z.string() }));
-
-function attributesOf(stored: string): z.infer<typeof attributesSchema> {
-  const all: unknown = JSON.parse(stored);
-  if (typeof all !== "object" || all === null) return {};
-  const texts = Object.entries(all).filter(([, value]) => attributesSchema.safeParse({ value }).success);
-  return attributesSchema.parse(Object.fromEntries(texts));
 }
 
 function sentence({ id, parked_id, run_id, state, reason }: Redriven): string {

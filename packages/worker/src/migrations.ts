@@ -33,6 +33,7 @@ export const workerMigrations: readonly Migration[] = [
         input_hash text not null,
         queue_url text not null,
         body text not null,
+        message_attributes text not null default '{}',
         graph_fingerprint text,
         first_checkpoint_id text,
         first_step int,

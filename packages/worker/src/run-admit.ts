@@ -106,7 +106,12 @@ async function act(parts: WorkerParts, delivery: Delivery, admitted: Admitted): 
       return deferred(parts, admission.afterMs, admission.reason);
     case "wait":
       // Marked before the delete: killed in between, the message comes back and waits again.
-      await setWaiting(parts.pool, { runId: request.runId, deliveryId: delivery.deliveryId, reason: admission.reason });
+      await setWaiting(parts.pool, {
+        runId: request.runId,
+        deliveryId: delivery.deliveryId,
+        reason: admission.reason,
+        messageAttributes: delivery.messageAttributes,
+      });
       return { outcome: "waiting", reason: admission.reason, message: { do: "delete" }, row: "none" };
     case "refuse":
       return refuse(parts, delivery, request, admission);

@@ -2,6 +2,7 @@
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
+import { storedAttributes } from "./message-attributes.ts";
 import type { AdmissionEvidence, EarlierDelivery, LowerRun, RunRow, RunStatus, ThreadLease } from "./run.ts";
 import { CANCELLED } from "./run-cancel.ts";
 
@@ -243,13 +244,20 @@ export async function cancelRuns(db: Queryable, runIds: readonly string[]): Prom
  */
 export async function setWaiting(
   db: Queryable,
-  wait: { readonly runId: string; readonly deliveryId: string; readonly reason: string },
+  wait: {
+    readonly runId: string;
+    readonly deliveryId: string;
+    readonly reason: string;
+    /** Of the message that is deleted now: the one sent in its place carries them on. */
+    readonly messageAttributes: unknown;
+  },
 ): Promise<void> {
   await db.query(
     `with ended as (
        update ${s}.deliveries set ended_at = clock_timestamp(), outcome = 'waiting', outcome_reason = $3 where delivery_id = $2
      )
-     update ${s}.runs set waiting_since = coalesce(waiting_since, clock_timestamp()) where run_id = $1 and status = 'queued'`,
-    [wait.runId, wait.deliveryId, wait.reason],
+     update ${s}.runs set waiting_since = coalesce(waiting_since, clock_timestamp()), message_attributes = $4
+     where run_id = $1 and status = 'queued'`,
+    [wait.runId, wait.deliveryId, wait.reason, storedAttributes(wait.messageAttributes)],
   );
 }

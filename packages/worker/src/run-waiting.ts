@@ -3,6 +3,7 @@ import { SendMessageCommand, type SQSClient } from "@aws-sdk/client-sqs";
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
+import { attributesOf } from "./message-attributes.ts";
 import { fifoFields } from "./producer-fifo.ts";
 
 const s = PRODUCT.schema;
@@ -17,6 +18,13 @@ export interface WaitingParts {
   readonly client: SQSClient;
   readonly queueUrl: string;
 }
+
+const waitingSchema = z.object({
+  run_id: z.string(),
+  thread_id: z.string(),
+  body: z.string(),
+  message_attributes: z.string(),
+});
 
 /**
  * Sends the first waiting run of every free thread (or of one thread). Safe from any number of workers at once: rows are
@@ -33,24 +41,21 @@ export async function sendWaiting(parts: WaitingParts, threadId?: string): Promi
          and not exists (select 1 from ${s}.runs o where o.thread_id = w.thread_id and o.position < w.position
            and o.status in ('queued', 'running', 'interrupted'))
        order by w.position limit ${SEND_MAX} for update skip locked)
-     returning run_id, thread_id, body`,
+     returning run_id, thread_id, body, message_attributes`,
     [threadId ?? null, parts.queueUrl],
   );
-  const waiting = rows.map((row) =>
-    z.object({ run_id: z.string(), thread_id: z.string(), body: z.string() }).parse(row),
-  );
+  const waiting = rows.map((row) => waitingSchema.parse(row));
   for (const run of waiting) await send(parts, run);
   return waiting.map((run) => run.run_id);
 }
 
-async function send(
-  parts: WaitingParts,
-  run: { readonly run_id: string; readonly thread_id: string; readonly body: string },
-): Promise<void> {
+/** The producer's message under a new SQS id: its run_id, its trace and its other attributes of text go on with it. */
+async function send(parts: WaitingParts, run: z.infer<typeof waitingSchema>): Promise<void> {
   await parts.client.send(
     new SendMessageCommand({
       QueueUrl: parts.queueUrl,
       MessageBody: run.body,
+      MessageAttributes: attributesOf(run.message_attributes),
       // The first copy's deduplication id may still be remembered: this one is a new message by intent.
       ...fifoFields(parts.queueUrl, {
         threadId: run.thread_id,

@@ -2,7 +2,13 @@
 import { SendMessageCommand } from "@aws-sdk/client-sqs";
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { ATTR } from "@reprise/tracing";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { defineAgent } from "../src/agent.ts";
 import { pause } from "../src/intake-pause.ts";
@@ -19,6 +25,11 @@ afterAll(() => {
   context.disable();
 });
 beforeEach(() => exporter.reset());
+
+const roots = (): readonly ReadableSpan[] =>
+  exporter.getFinishedSpans().filter((span) => span.name.startsWith("process "));
+const rootsOf = (runId: string): readonly ReadableSpan[] =>
+  roots().filter((span) => span.attributes[ATTR.runId] === runId);
 
 it("Q17, C09: the first of a FIFO group fails: its second and third wait for it, another group goes on", async () => {
   const s = await scene({ REPRISE_VISIBILITY_SECONDS: "6" }, { FifoQueue: "true" });
@@ -53,6 +64,42 @@ it("Q17, C09: the first of a FIFO group fails: its second and third wait for it,
     expect(await s.deliveries(runId)).toMatchObject([{ receive_count: 1, cause: "none", outcome: "finished" }]);
 });
 
+it("Q18: a run that waited for its thread is sent again under its run_id, linked to its own producer", async () => {
+  const s = await scene({ REPRISE_VISIBILITY_SECONDS: "10" });
+  let free = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    free = resolve;
+  });
+  let first = true;
+  const graph = chainOf({
+    one: async () => {
+      if (first) await held;
+      first = false;
+    },
+  });
+  await s.start([defineAgent({ name: "steps", graph })]);
+  await s.send({ agent: "steps", threadId: "t", runId: "a", input: { log: ["a"] } });
+  await s.until("the first run to work", async () => (await s.run("a"))?.["status"] === "running");
+  const [traceId, spanId] = ["7".repeat(32), "8".repeat(16)];
+  const body = { schema: 1, run_id: "b", thread_id: "t", agent: "steps", input: { log: ["b"] } };
+  await s.client.send(
+    new SendMessageCommand({
+      QueueUrl: s.queueUrl,
+      MessageBody: JSON.stringify(body),
+      MessageAttributes: { traceparent: { DataType: "String", StringValue: `00-${traceId}-${spanId}-01` } },
+    }),
+  );
+  await s.until("the second run to wait", async () => (await s.deliveries("b"))[0]?.["outcome"] === "waiting");
+  free();
+  await s.until("the second run's end", async () => (await s.run("b"))?.["status"] === "finished");
+  const rows = await s.deliveries("b");
+  expect(rows).toHaveLength(2);
+  expect(rows[0]?.["sqs_message_id"]).not.toBe(rows[1]?.["sqs_message_id"]);
+  await s.until("its span", async () => rootsOf("b").length === 2);
+  for (const root of rootsOf("b"))
+    expect(root.links.map(({ context: to }) => [to.traceId, to.spanId])).toEqual([[traceId, spanId]]);
+});
+
 it("Q20: three messages received together have three process spans, each linked to its own producer", async () => {
   const s = await scene({ REPRISE_VISIBILITY_SECONDS: "10" });
   const producers = ["1", "2", "3"].map((digit) => ({ traceId: digit.repeat(32), spanId: digit.repeat(16) }));
@@ -72,11 +119,10 @@ it("Q20: three messages received together have three process spans, each linked 
     );
   }
   await s.start([defineAgent({ name: "steps", graph: chainOf({ one: async () => {} }) })]);
-  const roots = () => exporter.getFinishedSpans().filter((span) => span.name.startsWith("process "));
   await s.until("three process spans", async () => roots().length === 3);
   expect(new Set(roots().map((span) => span.spanContext().traceId)).size).toBe(3);
   const links = roots().map((span) => [
-    span.attributes["agent.run_id"],
+    span.attributes[ATTR.runId],
     ...span.links.map((link) => [link.context.traceId, link.context.spanId]),
   ]);
   expect(links.sort()).toEqual(producers.map(({ traceId, spanId }, index) => [`run-${index}`, [traceId, spanId]]));
