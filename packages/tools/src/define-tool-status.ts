@@ -5,7 +5,7 @@ import { lookupContext, settlementOf } from "./dispatch-reconcile.ts";
 import type { EffectRow } from "./effect.ts";
 import { CallRefused } from "./errors.ts";
 import { deriveKey } from "./key.ts";
-import type { EffectScope } from "./langgraph/scope.ts";
+import { type EffectScope, effectScope } from "./langgraph/scope.ts";
 import { statusToolName } from "./reply.ts";
 
 export const statusSchema = z.object({
@@ -13,14 +13,20 @@ export const statusSchema = z.object({
 });
 
 /** Reads, but may settle an unknown row with what it found: the earlier call's row, under that row's own fence. */
-export function statusSpec(tool: string, timeoutMs: number, lookup: Lookup): ToolSpec {
+export function statusSpec(
+  tool: string,
+  parts: Pick<ToolSpec, "timeoutMs" | "warnOnce"> & { readonly lookup: Lookup },
+): ToolSpec {
+  const { timeoutMs, warnOnce, lookup } = parts;
   return {
     name: statusToolName(tool),
     effect: "none",
     timeoutMs,
-    run: async (args, context, scope) => {
+    warnOnce,
+    takes: "parsed",
+    run: async (args, context, config) => {
       const { call } = statusSchema.parse(args);
-      return statusOf({ tool, call, lookup, context, scope });
+      return statusOf({ tool, call, lookup, context, scope: effectScope(config) });
     },
   };
 }

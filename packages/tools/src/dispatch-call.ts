@@ -1,7 +1,7 @@
 // What a tool is to the dispatcher, and what a body is given.
+import type { RunnableConfig } from "@langchain/core/runnables";
 import type { EffectPolicy } from "./effect.ts";
 import { keyUuid, subKey } from "./key.ts";
-import type { EffectScope } from "./langgraph/scope.ts";
 import type { ProviderProfile } from "./profiles.ts";
 
 /** Given to a tool's body. The keys throw INVALID_KEY_PART when the call has no id or thread (only possible with effect `none`). */
@@ -33,6 +33,19 @@ export type Lookup = (
   context: Pick<ToolContext, "key" | "keyUuid" | "subKey" | "signal" | "fetch"> & { readonly firstClaimAtMs: number },
 ) => Promise<LookupResult>;
 
+/** What a tool does that nothing of ours can mend. Few words, so that a tool's memory of its warnings is bounded. */
+export type ToolFault = "key_not_sent" | "command_refused" | "faulty_identity" | "faulty_message";
+
+/** One memory a tool: a fault in a loop is said once, not a thousand times. */
+export function createWarnOnce(tool: string, warn: (text: string) => void): ToolSpec["warnOnce"] {
+  const said = new Set<ToolFault>();
+  return (what, text) => {
+    if (said.has(what)) return;
+    said.add(what);
+    warn(`tool ${tool}: ${text}`);
+  };
+}
+
 /** A tool as the dispatcher sees it: checked and with its defaults filled in. */
 export interface ToolSpec {
   readonly name: string;
@@ -42,8 +55,24 @@ export interface ToolSpec {
   readonly lookup?: Lookup;
   readonly statusTool?: string;
   readonly effectRef?: (value: unknown) => string | undefined;
-  /** The scope is for our own status tools; users' bodies take two arguments. */
-  readonly run: (args: unknown, context: ToolContext, scope: EffectScope | undefined) => Promise<unknown>;
+  /** What makes two calls the same wish, of the parsed arguments. Default: the model's arguments. For echoes only. */
+  readonly identity?: (args: unknown) => unknown;
+  /** The text that the model reads for a value, the first time and at every replay. Default: see `doneReply`. */
+  readonly message?: (value: unknown) => string;
+  /** Tells the developer once in this tool's life what is wrong with it. */
+  readonly warnOnce: (what: ToolFault, text: string) => void;
+  /** Which arguments the body takes: as the schema made them, or as the model gave them, to be parsed once more. */
+  readonly takes: "parsed" | "given";
+  /** The config is for our own status tools and for tools that are wrapped; users' bodies take two arguments. */
+  readonly run: (args: unknown, context: ToolContext, config: RunnableConfig) => Promise<unknown>;
+}
+
+/** What the body is given as its arguments. */
+export function bodyArgs(at: {
+  readonly spec: ToolSpec;
+  readonly call: { readonly args: unknown; readonly parsed: unknown };
+}): unknown {
+  return at.spec.takes === "given" ? at.call.args : at.call.parsed;
 }
 
 export interface ContextParts {

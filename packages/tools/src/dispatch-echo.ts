@@ -10,7 +10,7 @@ import { messageOf } from "./errors.ts";
  */
 export async function besideEcho<T>(
   call: EffectCall,
-  claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint">,
+  claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint" | "identityFingerprint">,
   execute: () => Promise<T>,
 ): Promise<T> {
   const looking = mark(call, claim);
@@ -22,10 +22,13 @@ export async function besideEcho<T>(
   }
 }
 
-async function mark(call: EffectCall, claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint">): Promise<void> {
-  const { key, owner, argsFingerprint } = claim;
+async function mark(
+  call: EffectCall,
+  claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint" | "identityFingerprint">,
+): Promise<void> {
+  const { owner } = claim;
   try {
-    const echo = await call.scope.ledger.findEcho({ key, owner, argsFingerprint });
+    const echo = await call.scope.ledger.findEcho(claim);
     if (echo !== undefined) call.say.echo(echo);
   } catch (error) {
     diag.debug(`whether ${owner.tool} repeats an earlier call could not be looked up: ${messageOf(error)}`);

@@ -1,17 +1,18 @@
 // Executes a claim that was won: body once, outcome judged, settled under the claim's fence, told to the model.
 import { ToolMessage } from "@langchain/core/messages";
 import { isCommand } from "@langchain/langgraph";
+import { diag } from "@opentelemetry/api";
 import { isControlFlow } from "@reprise/tracing";
 import type { EffectCall } from "./dispatch.ts";
 import { type BodyEnd, type BodyResult, runBody } from "./dispatch-body.ts";
-import { type ToolContext, toolContext } from "./dispatch-call.ts";
+import { bodyArgs, type ToolContext, toolContext } from "./dispatch-call.ts";
 import { settle } from "./dispatch-settle.ts";
 import type { Settlement, WonDecision } from "./effect.ts";
 import { storeResult, toJson } from "./effect-result.ts";
 import { FenceLost, RunAborted } from "./errors.ts";
-import { createWire, type Wire, type WireEvidence, type WireOptions } from "./fetch.ts";
+import { createWire, keySentOf, type Wire, type WireEvidence, type WireOptions } from "./fetch.ts";
 import { classifyFailure, type Outcome } from "./outcome.ts";
-import { ietfProfile, type ProviderProfile } from "./profiles.ts";
+import { ietfProfile, type ProviderProfile, resendDeadlineOf } from "./profiles.ts";
 import { doneReply, failedReply, replayReply, unknownReply } from "./reply.ts";
 
 /** How long a body may go on after its signal. With the settlement it fits into the lease's margin. */
@@ -29,12 +30,18 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
     run: (signal) => {
       const subKeys = new Set<string>();
       wire = createWire({ key: () => call.key, subKeys, signal, ...wireOptions(call, profile) });
-      return call.spec.run(call.call.parsed, contextOf(call, { signal, wire, subKeys }), call.scope);
+      return call.spec.run(bodyArgs(call), contextOf(call, { signal, wire, subKeys }), call.config);
     },
   });
   // Dying here leaves the row reserved: the next claim follows the policy (test/dispatch.real.test.ts, crash points).
   const evidence = wire?.evidence() ?? NO_WIRE;
   call.say.wire(evidence, call.spec.effect === "keyed");
+  if (call.spec.effect === "keyed" && keySentOf(evidence) === false) {
+    call.spec.warnOnce(
+      "key_not_sent",
+      `it is keyed, and a request of it left without the key (tool.key_sent=false): sent again, it would be another effect to the provider. Send through the context's fetch without a key of your own, or give the SDK \`key\` and switch off the tokens it mints.`,
+    );
+  }
   if (result.kind === "abandoned") return leaveBehind(call, won, { result, evidence, profile });
   if (result.kind === "threw" && isControlFlow(result.error))
     return pause(call, won, { error: result.error, evidence });
@@ -104,7 +111,22 @@ async function pause(
   const wrote =
     at.evidence.inFlight > 0 || at.evidence.requests.some((request) => !request.read && request.end !== "not_sent");
   if (!wrote) await call.scope.ledger.release({ key: call.key, fence: won.fence });
+  else warnOfLateAnswer(call, won);
   throw at.error;
+}
+
+// The key has been used, so its retention runs while a person thinks.
+function warnOfLateAnswer({ spec, evidence }: EffectCall, won: WonDecision): void {
+  const deadline = resendDeadlineOf(spec.effect, spec.profile, won.firstClaimAtMs);
+  const what = `tool ${spec.name}: call ${evidence.id} on thread ${evidence.threadId} waits for a person after it had sent a request`;
+  if (deadline === "never") {
+    diag.warn(`${what}, and nothing allows sending it again: whatever the answer, it ends unknown.`);
+    return;
+  }
+  const until = new Date(deadline).toISOString();
+  diag.warn(
+    `${what}: with an answer after ${until}, past the provider's retention, it is not sent again and ends unknown.`,
+  );
 }
 
 function outcomeOf(
@@ -127,6 +149,12 @@ interface DoneValue {
 }
 
 async function recordDone(call: EffectCall, won: WonDecision, done: DoneValue): Promise<ToolMessage> {
+  if (isCommand(done.value)) {
+    call.spec.warnOnce(
+      "command_refused",
+      "it returned a Command, which only a tool without effects may: a replay cannot repeat what a Command does to the graph. Return a value, and route in the graph.",
+    );
+  }
   const settlement = doneSettlement(call, won, done);
   const answer = await settle(call.scope.ledger, settlement, call.clock);
   if (answer !== "unrecorded" && !answer.recorded) return afterLosing(call);
@@ -203,7 +231,7 @@ function contextOf(call: EffectCall, { signal, wire, subKeys }: BodyParts): Tool
 // The effect happened: a value of the wrong kind is replaced, never thrown at.
 function plainValue(value: unknown): unknown {
   if (ToolMessage.isInstance(value)) return value.content;
-  if (isCommand(value)) return { note: "Done. This tool has effects, so the Command it returned was not followed." };
+  if (isCommand(value)) return { note: "Done. This tool has effects, so the Command it returned was refused." };
   return typeof value === "bigint" ? value.toString() : value;
 }
 

@@ -4,13 +4,12 @@ import { isControlFlow } from "@reprise/tracing";
 import type { DispatchRequest } from "./dispatch.ts";
 import type { BodyResult } from "./dispatch-body.ts";
 import { runBody } from "./dispatch-body.ts";
-import { toolContext } from "./dispatch-call.ts";
+import { bodyArgs, toolContext } from "./dispatch-call.ts";
 import type { ToolSpan } from "./dispatch-span.ts";
 import { storeResult } from "./effect-result.ts";
 import { RunAborted } from "./errors.ts";
 import { createWire, type Wire } from "./fetch.ts";
 import { deriveKey } from "./key.ts";
-import { effectScope } from "./langgraph/scope.ts";
 import { classifyFailure } from "./outcome.ts";
 import { failedReply } from "./reply.ts";
 
@@ -36,7 +35,7 @@ export async function dispatchRead(request: DispatchRequest, say: ToolSpan): Pro
         toolCallId: call.id,
         nodeAttempt: request.nodeAttempt,
       });
-      return spec.run(call.parsed, context, effectScope(config));
+      return spec.run(bodyArgs(request), context, config);
     },
   });
   if (wire !== undefined) say.wire(wire.evidence(), false);

@@ -2,7 +2,7 @@
 import { type Span, SpanStatusCode } from "@opentelemetry/api";
 import { ATTR, createGate, definedAttributes, type Gate } from "@reprise/tracing";
 import type { Echo } from "./effect.ts";
-import type { WireEvidence } from "./fetch.ts";
+import { keySentOf, type WireEvidence } from "./fetch.ts";
 
 const defaultGate = createGate();
 
@@ -36,10 +36,8 @@ export function toolSpan(span: Span, gate: Gate = defaultGate): ToolSpan {
       set({ [after === "unknown" ? ATTR.toolEchoOf : ATTR.toolRepeatAfterSuccess]: toolCallId }),
     wire(evidence, keyExpected) {
       const made = evidence.requests.length + evidence.dropped + evidence.inFlight;
-      const writes = evidence.requests.filter((request) => !request.read && request.end !== "not_sent");
       // Said only where a key was due and something was sent: false is then worth a look at the tool.
-      const keySent = keyExpected && writes.length > 0 ? writes.every((request) => request.keySent) : undefined;
-      set({ [ATTR.toolHttpRequests]: made, [ATTR.toolKeySent]: keySent });
+      set({ [ATTR.toolHttpRequests]: made, [ATTR.toolKeySent]: keyExpected ? keySentOf(evidence) : undefined });
     },
     done({ json, effectRef, replayed }) {
       set({ [ATTR.toolOutcome]: "done", [ATTR.toolReplayed]: replayed, [ATTR.toolEffectRef]: effectRef });

@@ -11,7 +11,7 @@ import { dispatchRead } from "./dispatch-read.ts";
 import { reconcileClaim } from "./dispatch-reconcile.ts";
 import { type ToolSpan, toolSpan } from "./dispatch-span.ts";
 import type { EffectClaim, RecordedPolicy } from "./effect.ts";
-import { CallRefused, FenceLost, RunAborted } from "./errors.ts";
+import { CallRefused, FenceLost, messageOf, RunAborted } from "./errors.ts";
 import { deriveKey, fingerprintArgs } from "./key.ts";
 import { type CallEvidence, passBarrier } from "./langgraph/barrier.ts";
 import { type EffectScope, effectScope } from "./langgraph/scope.ts";
@@ -153,6 +153,7 @@ async function admit(request: DispatchRequest, say: ToolSpan): Promise<EffectCal
     toolCallId: evidence.id,
     tool: spec.name,
     ...(spec.statusTool === undefined ? {} : { statusTool: spec.statusTool }),
+    ...(spec.message === undefined ? {} : { text: spec.message }),
   };
   return { ...request, scope, evidence, say, replyTo, key: deriveKey(evidence.threadId, evidence.id) };
 }
@@ -171,6 +172,7 @@ function claimOf(call: EffectCall, policy: RecordedPolicy): Omit<EffectClaim, "n
       ...(position === undefined ? {} : { position }),
     },
     argsFingerprint: fingerprintArgs(evidence.args),
+    ...identityOf(call),
     policy,
     ...(typeof retention === "number" ? { retentionMs: retention } : {}),
     leaseMs: spec.timeoutMs + LEASE_MARGIN_MS,
@@ -184,6 +186,17 @@ function claimOf(call: EffectCall, policy: RecordedPolicy): Omit<EffectClaim, "n
       ...(scope.threadId === undefined ? {} : { fencedThreadId: scope.threadId }),
     },
   };
+}
+
+function identityOf({ spec, call }: EffectCall): { identityFingerprint?: string } {
+  if (spec.identity === undefined) return {};
+  try {
+    return { identityFingerprint: fingerprintArgs(spec.identity(call.parsed)) };
+  } catch (error) {
+    // Evidence for people; it must not cost the call.
+    spec.warnOnce("faulty_identity", `its identity threw, so all its arguments count: ${messageOf(error)}`);
+    return {};
+  }
 }
 
 /** Asked right before each effect: after it, only the provider can still stop a holder that lost its thread. */

@@ -11,6 +11,7 @@ import type {
   OpenExecution,
   SettleAnswer,
   Settlement,
+  StoredResult,
 } from "./effect.ts";
 import { type ClaimedRow, decisionOf, differenceOf, PARKED_DETAIL, stepOf } from "./effect-decide.ts";
 import { ToolsError } from "./errors.ts";
@@ -241,9 +242,16 @@ function settledFields(settlement: Settlement): Partial<ClaimedRow> {
     ...(evidence === undefined ? {} : { evidence }),
     ...(settlement.outcome === "done"
       ? {
-          result: settlement.result,
+          result: withoutText(settlement.result),
           ...(settlement.effectRef === undefined ? {} : { effectRef: settlement.effectRef }),
         }
       : { detail: settlement.detail }),
   };
+}
+
+// Its rows are bounded by number, so a large result must not stay.
+function withoutText(result: StoredResult): StoredResult {
+  if (result.kind === "value") return result;
+  const { json: _json, ...large } = result;
+  return large;
 }

@@ -15,6 +15,7 @@ import type {
   StoredResult,
 } from "./effect.ts";
 import { type ClaimStep, type ClaimView, decisionOf } from "./effect-decide.ts";
+import { getLarge, putLarge, type ResultStore } from "./effect-result-store.ts";
 import { SeenCounts } from "./effect-seen.ts";
 import {
   CLAIM_SQL,
@@ -95,6 +96,8 @@ interface RawOpenExecution {
 export interface PostgresLedgerOptions {
   /** How long repeats that changed nothing are counted in memory before they are written together. Default 200 ms. */
   readonly countMs?: number;
+  /** Keeps results above 64 KB, so that they can be replayed. Default none: then a replay says that the value is gone. */
+  readonly results?: ResultStore;
 }
 
 /**
@@ -104,9 +107,11 @@ export interface PostgresLedgerOptions {
 export class PostgresLedger implements Ledger {
   readonly #db: Queryable;
   readonly #seen: SeenCounts;
+  readonly #results: ResultStore | undefined;
 
   constructor(db: Queryable, options: PostgresLedgerOptions = {}) {
     this.#db = db;
+    this.#results = options.results;
     const write = async (keys: readonly string[], counts: readonly number[]): Promise<void> => {
       await db.query(COUNT_SEEN_SQL, [keys, counts]);
     };
@@ -129,18 +134,25 @@ export class PostgresLedger implements Ledger {
     const step = raw.r_step;
     if (step === "keep") this.#seen.add(claim.key);
     const row = claimedRowOf(raw, claim.holder);
-    return decisionOf({
+    const decision = decisionOf({
       row: { ...row, seen: row.seen + this.#seen.pending(claim.key) },
       won: step === "take" || step === "own",
       stale: step === "stale",
       differs: raw.r_differs ?? undefined,
       leaseLeftMs: raw.r_lease_left_ms ?? claim.leaseMs,
     });
+    if (decision.kind !== "replay") return decision;
+    return { ...decision, result: await getLarge(this.#results, decision.result) };
   }
 
   async settle(settlement: Settlement): Promise<SettleAnswer> {
-    const raw = await first<{ readonly recorded: boolean }>(this.#db, SETTLE_SQL, settleValues(settlement));
+    const result = settlement.outcome === "done" ? await this.#stored(settlement.key, settlement.result) : undefined;
+    const raw = await first<{ readonly recorded: boolean }>(this.#db, SETTLE_SQL, settleValues(settlement, result));
     return raw?.recorded === true ? { recorded: true } : { recorded: false, late: true };
+  }
+
+  #stored(key: string, result: StoredResult): Promise<StoredResult> | StoredResult {
+    return result.kind === "value" ? result : putLarge(this.#results, key, result);
   }
 
   async release(claim: { readonly key: string; readonly fence: Fence }): Promise<{ readonly released: boolean }> {
@@ -152,7 +164,8 @@ export class PostgresLedger implements Ledger {
     const raw = await first<RawRow>(this.#db, FIND_SQL, [key]);
     if (raw === undefined) return undefined;
     const row = rowOf(raw);
-    return { ...row, seen: row.seen + this.#seen.pending(key) };
+    const result = row.result && (await getLarge(this.#results, row.result));
+    return { ...row, ...(result === undefined ? {} : { result }), seen: row.seen + this.#seen.pending(key) };
   }
 
   async findEcho({ key, owner, argsFingerprint, identityFingerprint }: EchoQuery): Promise<Echo | undefined> {
@@ -216,10 +229,10 @@ function claimValues(claim: EffectClaim): unknown[] {
   ];
 }
 
-function settleValues(settlement: Settlement): unknown[] {
+function settleValues(settlement: Settlement, result: StoredResult | undefined): unknown[] {
   const done = settlement.outcome === "done" ? settlement : undefined;
-  const inline = done?.result.kind === "value" ? done.result.json : null;
-  const large = done?.result.kind === "too_large" ? done.result : undefined;
+  const inline = result?.kind === "value" ? result.json : null;
+  const large = result?.kind === "too_large" ? result : undefined;
   return [
     settlement.key,
     settlement.fence,

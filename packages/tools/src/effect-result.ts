@@ -1,4 +1,4 @@
-// A tool's value as the ledger keeps it: JSON text up to 64 KB, hash and length above.
+// A tool's value as the ledger keeps it: JSON text up to 64 KB, hash and length above, with the text for a ledger that has a store.
 import { createHash } from "node:crypto";
 import type { StoredResult } from "./effect.ts";
 
@@ -10,7 +10,7 @@ export function storeResult(value: unknown): StoredResult {
   const json = toJson(value);
   const bytes = Buffer.byteLength(json);
   if (bytes <= RESULT_BYTES_MAX) return { kind: "value", json };
-  return { kind: "too_large", sha256: createHash("sha256").update(json).digest("hex"), bytes };
+  return { kind: "too_large", sha256: createHash("sha256").update(json).digest("hex"), bytes, json };
 }
 
 /** The value as JSON text, whatever it is: NUL and lone surrogates escaped, so Postgres takes it (E01); bigints as digits. */

@@ -61,7 +61,15 @@ export type EffectState = "reserved" | "done" | "failed" | "unknown";
  */
 export type StoredResult =
   | { readonly kind: "value"; readonly json: string }
-  | { readonly kind: "too_large"; readonly sha256: string; readonly bytes: number; readonly ref?: string };
+  | {
+      readonly kind: "too_large";
+      readonly sha256: string;
+      readonly bytes: number;
+      /** Its name in the ledger's result store. */
+      readonly ref?: string;
+      /** The whole text, on its way to the ledger. Never in a row, and never in an answer of the ledger. */
+      readonly json?: string;
+    };
 
 interface SeenBefore {
   /**

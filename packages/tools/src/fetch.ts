@@ -49,6 +49,12 @@ export interface WireOptions {
   readonly requestsMax?: number;
 }
 
+/** Whether every request that may have changed something carried the key; undefined when there was none. */
+export function keySentOf(evidence: WireEvidence): boolean | undefined {
+  const writes = evidence.requests.filter((request) => !request.read && request.end !== "not_sent");
+  return writes.length === 0 ? undefined : writes.every((request) => request.keySent);
+}
+
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 const REQUEST_ID_HEADERS = ["request-id", "x-request-id", "x-amzn-requestid"] as const;
 

@@ -1,6 +1,7 @@
 // What @reprise/tools offers, in the order a call meets it.
 
-export { defineTool, EffectTool, type ToolDefinition, toolsOf } from "./define-tool.ts";
+export { defineTool, type EffectOptions, EffectTool, type ToolDefinition, toolsOf } from "./define-tool.ts";
+export { type WrapOptions, wrappedContext, wrapTool } from "./define-tool-wrap.ts";
 export type { Lookup, LookupResult, ToolContext } from "./dispatch-call.ts";
 export type {
   ClaimDecision,
@@ -25,6 +26,7 @@ export { type EffectSelection, type ListedEffect, listEffects } from "./effect-l
 export { MemoryLedger, type MemoryLedgerOptions } from "./effect-memory.ts";
 export { PostgresLedger, type PostgresLedgerOptions } from "./effect-postgres.ts";
 export { RESULT_BYTES_MAX, storeResult } from "./effect-result.ts";
+export type { ResultStore } from "./effect-result-store.ts";
 export { type ManualAnswer, type ManualSettlement, settleManually } from "./effect-settle-manual.ts";
 export {
   CallRefused,
@@ -54,7 +56,7 @@ export { type FencedPoolOptions, type FencedStatement, fencedPool } from "./fenc
 export { deriveKey, fingerprintArgs, keyUuid, subKey } from "./key.ts";
 export { type MigrateOptions, type Migration, migrate } from "./migrate.ts";
 export { toolsMigrations } from "./migrate-tools.ts";
-export { ietfProfile, type ProviderProfile, stripeProfile } from "./profiles.ts";
+export { ietfProfile, type ProviderProfile, resendDeadlineOf, stripeProfile } from "./profiles.ts";
 export {
   adyenProfile,
   checkoutComProfile,

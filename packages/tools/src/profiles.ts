@@ -1,4 +1,5 @@
 // What a provider promises about idempotency keys, dated and with its source; used by the policy `keyed`.
+import type { EffectPolicy } from "./effect.ts";
 
 export interface ProviderProfile {
   /** Where the key travels. Only `header` is set by the context's `fetch`; the tool itself places the others. */
@@ -23,6 +24,19 @@ export interface ProviderProfile {
   readonly source: string;
   /** Day the source was read, ISO. Retentions change: read again before relying on an old one. */
   readonly readOn: string;
+}
+
+/**
+ * Until when a call that was first sent at `firstClaimAtMs` may be sent again by itself, in epoch milliseconds; `never` for policies
+ * that rule it out and for retentions that nobody knows. The ledger asks the same of its own clock.
+ */
+export function resendDeadlineOf(
+  policy: EffectPolicy,
+  profile: ProviderProfile | undefined,
+  firstClaimAtMs: number,
+): number | "never" {
+  const retentionMs = profile?.retentionMs;
+  return policy === "keyed" && typeof retentionMs === "number" ? firstClaimAtMs + retentionMs : "never";
 }
 
 const HOUR_MS = 3_600_000;

@@ -7,6 +7,8 @@ export interface ReplyTo {
   readonly tool: string;
   /** Name of the tool that looks the effect up, when there is one. */
   readonly statusTool?: string;
+  /** The tool's own words for its value. Default: a string as it is, anything else as JSON. */
+  readonly text?: (value: unknown) => string;
 }
 
 /** Name of the companion tool that `lookup` gives for free. */
@@ -14,9 +16,9 @@ export function statusToolName(tool: string): string {
   return `get_${tool}_status`;
 }
 
-/** The tool's own value: a string as it is, anything else as JSON. */
+/** The tool's own value, in its own words where it has some. The same for the first execution and for each replay. */
 export function doneReply(to: ReplyTo, json: string): ToolMessage {
-  return message(to, contentOf(json), "success");
+  return message(to, to.text === undefined ? contentOf(json) : to.text(JSON.parse(json)), "success");
 }
 
 /** From the ledger. A result too large to be kept is said to be so: the effect stands, its value is gone. */
@@ -46,7 +48,7 @@ export function unknownReply(to: ReplyTo, detail: string): ToolMessage {
 }
 
 /** What a value becomes as the text of a tool message. */
-function contentOf(json: string): string {
+export function contentOf(json: string): string {
   const value: unknown = JSON.parse(json);
   return typeof value === "string" ? value : json;
 }
