@@ -111,6 +111,44 @@ describe("an answer", () => {
   );
 });
 
+describe("a run request whose input is elsewhere", () => {
+  const { input: _input, ...bare } = RUN as typeof RUN & { readonly input: unknown };
+  const withRef = (input_ref: unknown): ParsedMessage => parseObject({ ...bare, input_ref });
+  const hashIn = (parsed: ParsedMessage): unknown => (parsed.kind === "run" ? parsed.inputHash : parsed);
+
+  test("is read with its reference, which is part of the wish", () => {
+    expect(withRef("s3://b/1")).toMatchObject({ kind: "run", inputRef: "s3://b/1", input: undefined });
+    expect(hashIn(withRef("s3://b/1"))).toBe(hashIn(withRef("s3://b/1")));
+    expect(hashIn(withRef("s3://b/1"))).not.toBe(hashIn(withRef("s3://b/2")));
+    expect(hashIn(withRef("s3://b/1"))).not.toBe(hashIn(run({ input: "s3://b/1" })));
+  });
+
+  test.each([
+    ["beside an input", { ...RUN, input_ref: "s3://b/1" }],
+    ["empty", { ...bare, input_ref: "" }],
+    ["with NUL", { ...bare, input_ref: "a\u0000" }],
+    ["no text", { ...bare, input_ref: 7 }],
+    ["too long", { ...bare, input_ref: "x".repeat(2_049) }],
+    ["neither there nor an input", bare],
+    ["absent, and the input null", { ...bare, input: null }],
+  ])("is refused when the reference is %s", (_how, message) => {
+    expect(parseObject(message)).toMatchObject({ kind: "bad", code: "MESSAGE_SHAPE" });
+  });
+});
+
+describe("a reply queue", () => {
+  test("is read, and is not part of the wish: a producer may ask again to be answered elsewhere", () => {
+    const named = run({ reply_to: "https://sqs.eu-west-1.amazonaws.com/1/replies" });
+    expect(named).toMatchObject({ kind: "run", replyTo: "https://sqs.eu-west-1.amazonaws.com/1/replies" });
+    expect(named).toMatchObject({ inputHash: Reflect.get(parseObject(RUN), "inputHash") });
+  });
+
+  test.each(["", "replies", "file:///x", "javascript:1", 7, "https://x/".padEnd(2_049, "x")])(
+    "that is no address is refused: %j",
+    (reply_to) => expect(run({ reply_to })).toMatchObject({ kind: "bad", code: "MESSAGE_SHAPE" }),
+  );
+});
+
 describe("bodies that are no request (C15)", () => {
   test.each([
     ["plain text", "hello", "MESSAGE_NOT_JSON"],

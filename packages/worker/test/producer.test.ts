@@ -69,6 +69,44 @@ describe("a run", () => {
   });
 });
 
+describe("a run whose input is elsewhere", () => {
+  const { input: _input, ...rest } = RUN;
+
+  test("arrives with the reference and without an input", async () => {
+    await sendRun(client, QUEUE, { ...rest, inputRef: "s3://inputs/r1.json", replyTo: "https://sqs/1/replies" });
+    expect(read()).toMatchObject({ kind: "run", inputRef: "s3://inputs/r1.json", replyTo: "https://sqs/1/replies" });
+    expect(JSON.parse(sent()?.MessageBody ?? "")).not.toHaveProperty("input");
+  });
+
+  test("is what the refusal of a large input advises", async () => {
+    const large = sendRun(client, QUEUE, { ...RUN, input: "x".repeat(1_100_000) });
+    await expect(large).rejects.toThrow(/inputRef.*loadInput/);
+  });
+
+  test.each([{ replyTo: "replies" }, { replyTo: "file:///etc/passwd" }])(
+    "with a reply queue that is no address is refused before anything is sent: %j",
+    async (changes) => {
+      await expect(sendRun(client, QUEUE, { ...RUN, ...changes })).rejects.toMatchObject({ code: "SEND_FAILED" });
+      expect(send).not.toHaveBeenCalled();
+    },
+  );
+});
+
+describe("on a FIFO queue", () => {
+  test("ids that SQS would refuse become their hash: equal stays equal, other stays other", async () => {
+    const ids: (string | undefined)[][] = [];
+    for (const threadId of ["ü", "ü", "ä", "t".repeat(150), "plain-1"]) {
+      send.mockClear();
+      await sendRun(client, `${QUEUE}.fifo`, { ...RUN, threadId, runId: `run ${threadId}` });
+      ids.push([sent()?.MessageGroupId, sent()?.MessageDeduplicationId]);
+    }
+    for (const id of ids.flat()) expect(id).toMatch(/^[!-~]{1,128}$/);
+    expect(ids[0]).toEqual(ids[1]);
+    expect(new Set(ids.map(([group]) => group)).size).toBe(4);
+    expect(ids[4]?.[0]).toBe("plain-1");
+  });
+});
+
 describe("an answer", () => {
   const ANSWER = { agent: "support", threadId: "t1", runId: "r1", interruptId: "i1", value: { approve: true } };
 
