@@ -3,11 +3,12 @@
 import { AIMessage, AIMessageChunk, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { ChatGenerationChunk } from "@langchain/core/outputs";
 import { tool } from "@langchain/core/tools";
-import { MemorySaver } from "@langchain/langgraph";
+import { Command, MemorySaver } from "@langchain/langgraph";
 import {
   type AnyAgentMiddleware,
   createAgent,
   createMiddleware,
+  humanInTheLoopMiddleware,
   modelRetryMiddleware,
   toolRetryMiddleware,
 } from "langchain";
@@ -28,11 +29,12 @@ import { FakeToolCallingChatModel } from "./fake-model.ts";
 class ListeningModel extends FakeToolCallingChatModel {
   readonly heard: BaseMessage[][] = [];
   failures = 0;
+  failsAtCall = 0;
 
   override async _generate(...args: readonly unknown[]): ReturnType<FakeToolCallingChatModel["_generate"]> {
     // LangChain gives the messages first.
     this.heard.push(args[0] as BaseMessage[]);
-    if (this.failures-- > 0) throw new Error("503 overloaded");
+    if (this.failures-- > 0 || this.heard.length === this.failsAtCall) throw new Error("503 overloaded");
     return super._generate();
   }
 }
@@ -205,6 +207,99 @@ describe("createAgent with retries around it", () => {
     });
     const { tools } = withReprise({ tools: [withLookup, withLookup] });
     expect(tools.map(({ name }) => name)).toEqual(["ship", "get_ship_status"]);
+  });
+});
+
+describe("a run that is started again after its model failed", () => {
+  it("goes on behind the tool: one charge although the next model call gave a 500 (A15)", async () => {
+    const { tool: payment, paid } = payTool();
+    const model = new ListeningModel([[pay("toolu_1", "A")], []]);
+    model.failsAtCall = 2;
+    const agent = createAgent({
+      model,
+      ...withReprise({ tools: [payment] }),
+      checkpointer: new BarrierSaver(new MemorySaver()),
+    });
+    const config = configOf(scopeOf(new MemoryLedger()));
+    await expect(agent.invoke(input, config)).rejects.toThrow("503");
+    // `null` resumes; the types of langchain want an input.
+    const state = await agent.invoke(null as never, config);
+    expect(paid).toEqual(["A"]);
+    expect(callIds(state.messages)).toEqual(["toolu_1"]);
+  });
+});
+
+describe("two calls that go by their tool's name and both need approval", () => {
+  it("get two approvals, two executions, two keys, and each its own result (A03)", async () => {
+    const ledger = new MemoryLedger();
+    const refunded: number[] = [];
+    const refund = defineTool({
+      name: "refund",
+      description: "Refunds.",
+      schema: z.object({ order: z.number() }),
+      effect: "once",
+      run: async ({ order }) => {
+        refunded.push(order);
+        return { refunded: order };
+      },
+    });
+    const call = (order: number) => ({ name: "refund", id: "refund", args: { order } });
+    const agent = createAgent({
+      model: new ListeningModel([[call(1), call(2)], []]),
+      ...withReprise({
+        tools: [refund],
+        middleware: [typed(humanInTheLoopMiddleware({ interruptOn: { refund: true } }))],
+      }),
+      checkpointer: new BarrierSaver(new MemorySaver()),
+    });
+    const config = configOf(scopeOf(ledger));
+    const asked = (await agent.invoke(input, config)) as unknown as {
+      readonly __interrupt__: readonly { readonly value: { readonly actionRequests: readonly unknown[] } }[];
+    };
+    expect(asked.__interrupt__[0]?.value.actionRequests).toHaveLength(2);
+    expect(refunded).toEqual([]);
+    const decisions = [{ type: "approve" }, { type: "approve" }];
+    const state = await agent.invoke(new Command({ resume: { decisions } }), config);
+    expect(refunded.sort()).toEqual([1, 2]);
+    const results = state.messages
+      .filter((message) => ToolMessage.isInstance(message))
+      .map((message) => [message.tool_call_id.slice(-2), JSON.parse(String(message.content))]);
+    expect(Object.fromEntries(results)).toEqual({ "#0": { refunded: 1 }, "#1": { refunded: 2 } });
+  });
+});
+
+/** Streams one whole call without an id, turn after turn, as several OpenAI-compatible servers do. */
+class IdlessModel extends FakeToolCallingChatModel {
+  asked = 0;
+
+  override async *_streamResponseChunks(): AsyncGenerator<ChatGenerationChunk> {
+    this.asked += 1;
+    const chunk = { name: "pay", args: '{"to":"a@example.org"}', index: 0, type: "tool_call_chunk" as const };
+    const message =
+      this.asked > 2
+        ? new AIMessageChunk("sent")
+        : new AIMessageChunk({ id: `run-${this.asked}`, content: "", tool_call_chunks: [chunk] });
+    yield new ChatGenerationChunk({ text: "", message });
+  }
+}
+
+describe("a streamed call without an id", () => {
+  it("is run once each turn it comes, under a key of its own that no 'undefined' went into (A06)", async () => {
+    const ledger = new MemoryLedger();
+    const { tool: payment, paid } = payTool();
+    const agent = createAgent({
+      model: new IdlessModel([]),
+      ...withReprise({ tools: [payment] }),
+      checkpointer: new BarrierSaver(new MemorySaver()),
+    });
+    const config = configOf(scopeOf(ledger));
+    for await (const _chunk of await agent.stream(input, { ...config, streamMode: "messages" }));
+    const { messages } = (await agent.graph.getState(config)).values as { messages: BaseMessage[] };
+    expect(paid).toEqual(["a@example.org", "a@example.org"]);
+    expect(toolIds(messages)).toEqual(["run-1#0", "run-2#0"]);
+    for (const id of ["undefined", "run-1#undefined"]) {
+      expect(await ledger.find(deriveKey("t1", id))).toBeUndefined();
+    }
   });
 });
 
