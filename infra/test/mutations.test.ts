@@ -30,7 +30,8 @@ describe("the lists of mutations", () => {
     expect(mutated(read(entry.file), entry).problem).toBeUndefined();
     expect(existsSync(join(root, entry.test)), entry.test).toBe(true);
     expect(read(entry.test), `${entry.test} has no test that "${entry.name}" selects`).toMatch(new RegExp(entry.name));
-    for (const id of entry.ids) expect(CASES).toContain(id);
+    // Beside cases, a list may name a behaviour in small letters.
+    for (const id of entry.ids) expect(CASES.includes(id) || /^[a-z]/.test(id), id).toBe(true);
   });
 });
 
