@@ -30,7 +30,7 @@ export async function cancel(runId: string, options: CancelOptions): Promise<voi
   });
 }
 
-type Cancelled = Extract<CancelAnswer, { state: "ended" | "asked" }> | { readonly state: "ended_by_worker" };
+type Cancelled = Extract<CancelAnswer, { state: "ended" | "asked" }> | { readonly state: "ended_before" };
 
 async function askUntilEnded(
   pool: pg.Pool,
@@ -45,7 +45,8 @@ async function askUntilEnded(
       case "unknown":
         throw await unknownRun(pool, runId);
       case "too_late":
-        if (asked && answer.status === "cancelled") return { state: "ended_by_worker" };
+        // By its worker while this waited, or by an earlier cancel: what was wished for is so.
+        if (answer.status === "cancelled") return { state: "ended_before" };
         throw tooLate(runId, answer.status, asked);
       case "ended":
         return answer;
@@ -74,8 +75,8 @@ function sentence(runId: string, answer: Cancelled): string {
         unknown === 0 ? "" : `; ${unknown} of its calls are now unknown (\`${PRODUCT.name} effects --unknown\`)`;
       return `run ${runId} is cancelled; it was ${answer.before}${calls}`;
     }
-    case "ended_by_worker":
-      return `run ${runId} is cancelled; its worker stopped it (\`${PRODUCT.name} run ${runId}\` shows its effects)`;
+    case "ended_before":
+      return `run ${runId} is cancelled (\`${PRODUCT.name} run ${runId}\` shows its effects)`;
     case "asked":
       return `run ${runId} is asked to end; ${answer.worker} drives it and learns it with its next beat or step. --wait <seconds> waits for that`;
     default:

@@ -85,11 +85,15 @@ const cancelSchema = z.object({
   effects: z.number(),
 });
 
+const OVER: ReadonlySet<RunStatus> = new Set(["finished", "cancelled", "rejected"]);
+
 /** Safe to repeat: a request that stands already is kept as it is. */
 export async function requestCancel(db: Queryable, runId: string, reason?: string): Promise<CancelAnswer> {
   const { rows } = await db.query(CANCEL, [runId, reason ?? null]);
   const { before, after, worker, effects } = cancelSchema.parse(rows[0]);
   if (before === null) return { state: "unknown" };
+  // It ended while this statement waited for its row: the next one sees how.
+  if (after === null && !OVER.has(before)) return requestCancel(db, runId, reason);
   if (after === null) return { state: "too_late", status: before };
   if (after === "cancelled") return { state: "ended", before, effectsLeftUnknown: effects };
   return { state: "asked", worker: worker ?? "" };

@@ -1,60 +1,21 @@
 // The command as a user types it: built, in a process of its own, against a real database and a real SQS endpoint.
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
 import { startSink } from "@reprise/dev-stack";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Scene, scene } from "./scene.ts";
+import { buildCommand, CLI, environmentOf, PACKAGE, reprise } from "./cli-process.ts";
+import { scene } from "./scene.ts";
 
-const PACKAGE = dirname(import.meta.dirname);
-const ROOT = dirname(dirname(PACKAGE));
-const CLI = join(PACKAGE, "dist", "cli.js");
 /** Below the package, so that a module in it resolves @reprise/worker as a user's would. */
 let folder: string;
 
 beforeAll(async () => {
-  await promisify(execFile)(join(ROOT, "node_modules", ".bin", "tsc"), ["-b"], { cwd: ROOT });
+  await buildCommand();
   folder = mkdtempSync(join(PACKAGE, "dist", "cli-"));
 }, 180_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function reprise(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [CLI, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (piece: Buffer) => {
-    stdout += piece.toString();
-  });
-  child.stderr.on("data", (piece: Buffer) => {
-    stderr += piece.toString();
-  });
-  const [code]: (number | null)[] = await once(child, "close");
-  return { code: code ?? null, stdout, stderr };
-}
-
-function environmentOf(s: Scene): Record<string, string> {
-  return {
-    DATABASE_URL: s.config.databaseUrl,
-    QUEUE_URL: s.queueUrl,
-    SQS_ENDPOINT: s.sqs.endpoint,
-    AWS_REGION: "us-east-1",
-    AWS_ACCESS_KEY_ID: "x",
-    AWS_SECRET_ACCESS_KEY: "y",
-    OTEL_SDK_DISABLED: "true",
-    REPRISE_WAIT_SECONDS: "1",
-    REPRISE_VISIBILITY_SECONDS: "10",
-  };
-}
 
 const AGENTS = `
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
