@@ -13,6 +13,7 @@ import { type LostDelivery, obituarySpans } from "./obituary.ts";
 import { KeepRecordingSampler } from "./sampler.ts";
 import { standardExporter, standardSampling } from "./setup-exporter.ts";
 import { loadNow } from "./setup-load.ts";
+import { isTraceUpload } from "./setup-uploads.ts";
 import { TailSamplingProcessor } from "./tail-sampler.ts";
 import type { TailOptions } from "./tail-sampler-options.ts";
 
@@ -150,7 +151,7 @@ function standardInstrumentations(): Instrumentation[] {
   const { PgInstrumentation } = loadNow("@opentelemetry/instrumentation-pg");
   const { AwsInstrumentation } = loadNow("@opentelemetry/instrumentation-aws-sdk");
   return [
-    new UndiciInstrumentation({ requireParentforSpans: true }),
+    new UndiciInstrumentation({ requireParentforSpans: true, ignoreRequestHook: isTraceUpload }),
     new HttpInstrumentation({ requireParentforOutgoingSpans: true, requireParentforIncomingSpans: true }),
     new PgInstrumentation({ requireParentSpan: true }),
     // Its own HTTP requests would stand as a second span under each call.

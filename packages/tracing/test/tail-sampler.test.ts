@@ -65,6 +65,7 @@ describe("what is kept", () => {
     h.end(root);
     expect(await h.exported()).toHaveLength(203);
     expect(reasonsOf(h.exporter)).toEqual({ root: "error" });
+    expect(h.tail.stats()).toMatchObject({ kept: { error: 1, slow: 0 }, dropped: { share: 0 } });
   });
 
   it("F01: a trace of 40 minutes with its one error at minute 39 is kept whole, with one reason", async () => {
