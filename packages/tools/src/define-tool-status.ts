@@ -48,7 +48,7 @@ async function statusOf(request: StatusRequest): Promise<unknown> {
     );
   }
   // The earlier call's key, not this call's own.
-  const key = deriveKey(context.threadId, call);
+  const key = deriveKey(context.threadId, call, scope.forkId);
   const row = await scope.ledger.find(key);
   if (row === undefined || row.owner.tool !== tool) {
     return { status: "not_sent", call, detail: `No ${tool} with this call was ever begun on this thread.` };

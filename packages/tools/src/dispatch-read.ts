@@ -10,6 +10,7 @@ import { storeResult } from "./effect-result.ts";
 import { RunAborted } from "./errors.ts";
 import { createWire, type Wire } from "./fetch.ts";
 import { deriveKey } from "./key.ts";
+import { effectScope } from "./langgraph/scope.ts";
 import { classifyFailure } from "./outcome.ts";
 import { failedReply } from "./reply.ts";
 
@@ -17,7 +18,7 @@ import { failedReply } from "./reply.ts";
 export async function dispatchRead(request: DispatchRequest, say: ToolSpan): Promise<unknown> {
   const { spec, call, config } = request;
   const threadId = threadOf(request);
-  const key = (): string => deriveKey(threadId ?? "", call.id ?? "");
+  const key = (): string => deriveKey(threadId ?? "", call.id ?? "", effectScope(config)?.forkId);
   const lazyKey = (): string | undefined => (threadId === undefined || call.id === undefined ? undefined : key());
   let wire: Wire | undefined;
   const end = await runBody({

@@ -155,7 +155,7 @@ async function admit(request: DispatchRequest, say: ToolSpan): Promise<EffectCal
     ...(spec.statusTool === undefined ? {} : { statusTool: spec.statusTool }),
     ...(spec.message === undefined ? {} : { text: spec.message }),
   };
-  return { ...request, scope, evidence, say, replyTo, key: deriveKey(evidence.threadId, evidence.id) };
+  return { ...request, scope, evidence, say, replyTo, key: deriveKey(evidence.threadId, evidence.id, scope.forkId) };
 }
 
 function claimOf(call: EffectCall, policy: RecordedPolicy): Omit<EffectClaim, "nonce"> {

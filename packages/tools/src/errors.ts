@@ -43,7 +43,7 @@ export class ToolsError extends Error {
 export class InvalidKeyPart extends ToolsError {
   override readonly name = "InvalidKeyPart";
 
-  constructor(part: "threadId" | "ref" | "key" | "label", value: unknown) {
+  constructor(part: "threadId" | "ref" | "key" | "label" | "forkId", value: unknown) {
     const shown = value === "" ? "an empty string" : `${value === null ? "null" : typeof value}`;
     super(
       "INVALID_KEY_PART",

@@ -6,10 +6,15 @@ import { InvalidKeyPart } from "./errors.ts";
  * hex(sha256(esc(threadId) + ":" + ref)), first 32 digits. `ref` is the call's id in the state: the provider's own where
  * it is healthy, `<assistant message id>#<position>` where the boundary had to give one. The same call gives the same key
  * in every process that re-reads the thread; another call gives another key. Nothing here is secret.
+ *
+ * Going back in time keeps the key, so a call that is made again from an old checkpoint replays what is recorded. Whoever
+ * wants a second effect says so with a `forkId` of their own, and then says it in every delivery of that run.
  * Throws InvalidKeyPart when a part is missing or empty (G06).
  */
-export function deriveKey(threadId: string, ref: string): string {
-  return digest(`${escapePart(requirePart("threadId", threadId))}:${requirePart("ref", ref)}`);
+export function deriveKey(threadId: string, ref: string, forkId?: string): string {
+  const key = digest(`${escapePart(requirePart("threadId", threadId))}:${requirePart("ref", ref)}`);
+  // Escaped, so that no thread and call spell the same text: theirs always has a colon.
+  return forkId === undefined ? key : digest(`${key}@${escapePart(requirePart("forkId", forkId))}`);
 }
 
 /** The key of one of several writes that a single call makes. Labels are fixed in the tool's code. */
@@ -39,7 +44,7 @@ function escapePart(part: string): string {
 }
 
 // The type says string; ids come from providers and configuration, which say otherwise now and then.
-function requirePart(name: "threadId" | "ref" | "key" | "label", value: unknown): string {
+function requirePart(name: "threadId" | "ref" | "key" | "label" | "forkId", value: unknown): string {
   if (typeof value !== "string" || value === "") throw new InvalidKeyPart(name, value);
   return value;
 }

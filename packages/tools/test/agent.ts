@@ -27,6 +27,8 @@ export interface AgentOptions {
   readonly stamps?: boolean;
   /** Hands the node the whole messages instead of a Send with the call. */
   readonly wholeState?: boolean;
+  /** How often the tool node is run at most, by LangGraph's own retry. Default 1. */
+  readonly nodeAttempts?: number;
   /** null inherits the parent's, false keeps no checkpoints at all. */
   readonly saver?: BaseCheckpointSaver | null | false;
 }
@@ -64,7 +66,15 @@ export function buildAgent(options: AgentOptions) {
   const saver = options.saver === undefined ? new BarrierSaver(new MemorySaver()) : options.saver;
   return new StateGraph(MessagesAnnotation)
     .addNode("model", model)
-    .addNode("tools", node)
+    .addNode("tools", node, {
+      retryPolicy: {
+        maxAttempts: options.nodeAttempts ?? 1,
+        initialInterval: 1,
+        jitter: false,
+        logWarning: false,
+        retryOn: () => true,
+      },
+    })
     .addEdge(START, "model")
     .addConditionalEdges("model", route, ["tools", END])
     .addEdge("tools", "model")

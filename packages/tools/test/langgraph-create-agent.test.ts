@@ -64,7 +64,7 @@ const toolIds = (messages: readonly BaseMessage[]) =>
 const callIds = (messages: readonly BaseMessage[]) =>
   messages.flatMap((message) => (AIMessage.isInstance(message) ? (message.tool_calls ?? []).map(({ id }) => id) : []));
 
-/** langchain's own types of these two do not hold under exactOptionalPropertyTypes. */
+/** langchain's own types of its middleware do not hold under exactOptionalPropertyTypes. */
 const typed = (middleware: unknown): AnyAgentMiddleware => middleware as AnyAgentMiddleware;
 
 const versions = ["v1", "v2"] as const;
@@ -248,7 +248,7 @@ describe("two calls that go by their tool's name and both need approval", () => 
       model: new ListeningModel([[call(1), call(2)], []]),
       ...withReprise({
         tools: [refund],
-        middleware: [typed(humanInTheLoopMiddleware({ interruptOn: { refund: true } }))],
+        middleware: [typed(humanInTheLoopMiddleware({ interruptOn: { refund: true } } as never))],
       }),
       checkpointer: new BarrierSaver(new MemorySaver()),
     });
@@ -333,6 +333,30 @@ describe("errors of tools under createAgent", () => {
       model: new ListeningModel([[pay("toolu_1", "A")], []]),
       ...withReprise({ tools: [payment] }),
       checkpointer: new MemorySaver(),
+    });
+    const refused = agent.invoke(input, configOf(scopeOf(new MemoryLedger())));
+    await expect(refused).rejects.toMatchObject({ code: "CHECKPOINT_NOT_DURABLE" });
+    expect(paid).toEqual([]);
+  });
+});
+
+describe("a subagent inside a stock tool", () => {
+  it("stops the outer run too when its call is refused", async () => {
+    const { tool: payment, paid } = payTool();
+    const inner = createAgent({
+      model: new ListeningModel([[pay("toolu_1", "A")], []]),
+      ...withReprise({ tools: [payment] }),
+      checkpointer: false,
+    });
+    const delegate = tool(async (_args, config) => JSON.stringify(await inner.invoke(input, config as never)), {
+      name: "delegate",
+      description: "Has another agent do it.",
+      schema: z.object({}),
+    });
+    const agent = createAgent({
+      model: new ListeningModel([[{ name: "delegate", id: "toolu_d", args: {} }], []]),
+      ...withReprise({ tools: [delegate] }),
+      checkpointer: new BarrierSaver(new MemorySaver()),
     });
     const refused = agent.invoke(input, configOf(scopeOf(new MemoryLedger())));
     await expect(refused).rejects.toMatchObject({ code: "CHECKPOINT_NOT_DURABLE" });

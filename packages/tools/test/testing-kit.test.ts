@@ -31,6 +31,12 @@ describe("brokenBy", () => {
     for (const executions of [0, 1]) expect(brokenBy("once", played({ executions, told: "unknown" }))).toEqual([]);
   });
 
+  it("holds the policy once to what it promises, as keyed and lookup", () => {
+    for (const policy of ["once", "keyed", "lookup"] as const) {
+      expect(brokenBy(policy, played({ executions: 2 }))).toHaveLength(1);
+    }
+  });
+
   it("holds a read and a tool without a ledger to nothing", () => {
     for (const policy of ["none", undefined] as const) expect(brokenBy(policy, played({ executions: 3 }))).toEqual([]);
   });

@@ -9,6 +9,8 @@ export interface CloseCallsRequest {
   /** The thread's messages, from its latest state. */
   readonly messages: readonly BaseMessage[];
   readonly ledger: Ledger;
+  /** Of the run that left the calls, if it had one. */
+  readonly forkId?: string;
   /** Names of tools with a lookup; the reply for an unknown call then names their status tool. */
   readonly lookupTools?: ReadonlySet<string>;
 }
@@ -26,7 +28,7 @@ interface OpenCall {
 export async function closeCalls(request: CloseCallsRequest): Promise<readonly ToolMessage[]> {
   const replies: ToolMessage[] = [];
   for (const call of openCalls(request.messages)) {
-    const key = deriveKey(request.threadId, call.id);
+    const key = deriveKey(request.threadId, call.id, request.forkId);
     const reply = replyFor(call, await request.ledger.find(key), request.lookupTools);
     reply.id = `closed_${key}`;
     replies.push(reply);

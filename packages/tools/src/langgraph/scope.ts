@@ -13,6 +13,11 @@ export interface EffectScope {
   readonly threadFence?: bigint | Fence;
   /** The thread of that fence. Needed only when subagents work on threads of their own. */
   readonly threadId?: string;
+  /**
+   * Only for a run that goes back in time and shall have its effects again: keys of its own. Without it a call that is made
+   * again from an old checkpoint replays what is recorded. The same in every delivery of the run.
+   */
+  readonly forkId?: string;
   /** Stops the run. A tool that is dispatched then throws RUN_ABORTED; the model is told nothing. */
   readonly signal?: AbortSignal;
   /** Whether the lease still holds, by the local deadline. Asked right before each effect. */
