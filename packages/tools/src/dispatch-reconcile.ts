@@ -5,15 +5,32 @@ import { runBody } from "./dispatch-body.ts";
 import { type Lookup, type LookupResult, toolContext } from "./dispatch-call.ts";
 import { afterLosing } from "./dispatch-execute.ts";
 import { settle } from "./dispatch-settle.ts";
-import type { Settlement, WonDecision } from "./effect.ts";
+import type { ClaimDecision, Fence, Settlement, WonDecision } from "./effect.ts";
 import { storeResult } from "./effect-result.ts";
 import { messageOf, RunAborted } from "./errors.ts";
 import { createWire } from "./fetch.ts";
 import { replayReply, unknownReply } from "./reply.ts";
 
 export async function reconcileClaim(call: EffectCall, won: WonDecision): Promise<ToolMessage> {
-  const found = await lookUp(call, won.firstClaimAtMs);
-  const settlement = settlementOf(found, { key: call.key, fence: won.fence });
+  return record(call, won.fence, await lookUp(call, won.firstClaimAtMs));
+}
+
+/** A call that is on record as unknown: looked up once more where it can be, since that sends nothing (Q19). */
+export async function reviewUnknown(
+  call: EffectCall,
+  known: Extract<ClaimDecision, { readonly kind: "unknown" }>,
+): Promise<ToolMessage> {
+  const row = call.spec.lookup === undefined ? undefined : await call.scope.ledger.find(call.key);
+  if (row !== undefined) {
+    const found = await lookUp(call, known.firstClaimAtMs);
+    if (found.status === "found") return record(call, row.fence, found);
+  }
+  call.say.ended({ outcome: "unknown", reason: "recorded_unknown" });
+  return unknownReply(call.replyTo, known.detail);
+}
+
+async function record(call: EffectCall, fence: Fence, found: LookupResult): Promise<ToolMessage> {
+  const settlement = settlementOf(found, { key: call.key, fence });
   const answer = await settle(call.scope.ledger, settlement, call.clock);
   if (answer !== "unrecorded" && !answer.recorded) return afterLosing(call);
   if (settlement.outcome === "done") {

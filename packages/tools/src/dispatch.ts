@@ -8,7 +8,7 @@ import { claimOrWait, type FinalDecision } from "./dispatch-claim.ts";
 import { besideEcho } from "./dispatch-echo.ts";
 import { executeClaim } from "./dispatch-execute.ts";
 import { dispatchRead } from "./dispatch-read.ts";
-import { reconcileClaim } from "./dispatch-reconcile.ts";
+import { reconcileClaim, reviewUnknown } from "./dispatch-reconcile.ts";
 import { type ToolSpan, toolSpan } from "./dispatch-span.ts";
 import type { EffectClaim, RecordedPolicy } from "./effect.ts";
 import { CallRefused, FenceLost, messageOf, RunAborted } from "./errors.ts";
@@ -116,8 +116,7 @@ function follow(call: EffectCall, decision: FinalDecision): Promise<ToolMessage>
       say.ended({ outcome: "failed", reason: "replayed_failure" });
       return failedReply(replyTo, decision.detail);
     case "unknown":
-      say.ended({ outcome: "unknown", reason: "recorded_unknown" });
-      return unknownReply(replyTo, decision.detail);
+      return reviewUnknown(call, decision);
     case "still_running":
       say.ended({ outcome: "unknown", reason: "still_running" });
       return unknownReply(replyTo, `Another execution of this call, on ${decision.holder}, has not ended.`);

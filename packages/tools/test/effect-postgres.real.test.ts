@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EffectClaim } from "../src/effect.ts";
 import { PostgresLedger } from "../src/effect-postgres.ts";
 import { RESULT_BYTES_MAX, storeResult } from "../src/effect-result.ts";
+import type { ResultStore } from "../src/effect-result-store.ts";
 import { openDatabase, type TestDatabase } from "./database.ts";
 import { describeLedger, type LedgerHarness } from "./effect-suite.ts";
 
@@ -134,6 +135,31 @@ describe("the rows of the Postgres ledger", () => {
       expect(row?.state).toBe("done");
       expect(row?.result?.kind).toBe(length === RESULT_BYTES_MAX - 2 ? "value" : "too_large");
     }
+  });
+
+  it("replays a result above 64 KB from the user's store, and says so when it has none", async () => {
+    const objects = new Map<string, Uint8Array>();
+    const results: ResultStore = {
+      put: async (key, bytes) => {
+        objects.set(key, bytes);
+        return key;
+      },
+      get: async (ref) => objects.get(ref) ?? Promise.reject(new Error("gone")),
+    };
+    const key = randomUUID();
+    const ledger = new PostgresLedger(database.pool, { results });
+    const decision = await ledger.claim(claimOf(key));
+    if (!("fence" in decision)) throw new Error("not won");
+    const value = `${"x".repeat(RESULT_BYTES_MAX)}\0\uD800`;
+    await ledger.settle({ key, fence: decision.fence, outcome: "done", result: storeResult(value) });
+    expect(await ledger.claim(claimOf(key))).toMatchObject({
+      kind: "replay",
+      result: { kind: "value", json: JSON.stringify(value) },
+    });
+    expect((await ledger.find(key))?.result).toMatchObject({ kind: "value" });
+    const without = await new PostgresLedger(database.pool).claim(claimOf(key));
+    expect(without).toMatchObject({ kind: "replay", result: { kind: "too_large", ref: key } });
+    expect(without).not.toHaveProperty("result.json");
   });
 
   it("keeps the completion on its page: it changes no indexed column (HOT)", async () => {
