@@ -21,6 +21,8 @@ export { type Sent, sendAnswer, sendRun } from "./producer.ts";
 export { type RunSendResult, type SendRunsOptions, sendRuns } from "./producer-batch.ts";
 export type { AnswerToSend, RunToSend } from "./producer-message.ts";
 export type { DeliveryOutcome, RunStatus } from "./run.ts";
+export { type CancelAnswer, requestCancel } from "./run-cancel.ts";
+export { countPrunable, type Pruned, type PruneOptions, prune } from "./run-prune.ts";
 export { type WaitOptions, waitForRun } from "./run-wait.ts";
 export { createSettler, type RefusedEntry, type Settler, type SettlerOptions } from "./settle.ts";
 export { type ToolAgentOptions, toolAgent } from "./tool-agent.ts";
