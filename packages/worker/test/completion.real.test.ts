@@ -268,6 +268,26 @@ describe("the outbox", () => {
     expect((await outbox(s))[0]?.["last_error"]).toMatch(/queue/i);
   });
 
+  it("sends it again under the same id when its sender was killed between the send and the note of it", async () => {
+    const s = await scene();
+    const replyTo = await s.sqs.createQueue("replies");
+    await rowOf(s, { id: "r", status: "running", replyTo });
+    await s.pool.query(`update reprise.runs set status = 'finished', result = '1'`);
+    const db: CompletionParts["db"] = {
+      query: (text, values) =>
+        text.includes("set state = $2") ? Promise.reject(new Error("killed")) : s.pool.query(text, values),
+    };
+    await expect(sendCompletions({ ...partsOf(s, [replyTo]), db })).rejects.toThrow("killed");
+    // Nobody sends it while its sender may still be at it.
+    await sendCompletions(partsOf(s, [replyTo]));
+    expect(await outbox(s)).toMatchObject([{ state: "pending", sends: 1 }]);
+    await s.pool.query("update reprise.completions set next_send_at = clock_timestamp()");
+    await sendCompletions(partsOf(s, [replyTo]));
+    expect(await outbox(s)).toMatchObject([{ state: "sent", sends: 2 }]);
+    const told = (await replies(s, replyTo)).map(({ completion }) => completion.completionId);
+    expect(told).toEqual(["r:finished", "r:finished"]);
+  });
+
   it("sends the completions of its own queue's runs alone", async () => {
     const s = await scene();
     const replyTo = await s.sqs.createQueue("replies");
