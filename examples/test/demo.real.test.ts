@@ -60,7 +60,7 @@ describe("the demo", () => {
     [first, second] = [one, two];
   }, STORY_TIMEOUT_MS);
 
-  it("reports two deliveries, two requests under one key, one charge, the cause, and the filter's answer", async () => {
+  it("D05: reports two deliveries, two requests under one key, one charge, the cause, and the filter's answer", async () => {
     const { verdictOf } = await evidenceModule();
     const verdict = verdictOf(played.evidence);
     expect(verdict).toMatchObject({

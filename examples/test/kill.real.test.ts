@@ -18,7 +18,7 @@ const kill = (seed: string, runs: number, args: readonly string[]): Promise<Ende
   runBuilt("kill/main.js", ["--runs", String(runs), "--lanes", "2", "--seed", seed, "--json", ...args]);
 
 it(
-  "ends every killed run finished, charged once, with no message left",
+  "D05: ends every killed run finished, charged once, with no message left",
   async () => {
     for (const seed of SEEDS) {
       const { code, stdout, stderr } = await kill(seed, 8, []);

@@ -8,6 +8,7 @@ import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
 import { type Deadline, startDeadline } from "./delivery-deadline.ts";
+import { linkEarlier } from "./delivery-links.ts";
 import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
 import { errorText, WorkerError } from "./errors.ts";
@@ -58,7 +59,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
     parts,
     delivery,
     lease,
-    savers: saverFor(parts, delivery, { ...leased, cancel }),
+    savers: saverFor(parts, delivery, { ...leased, cancel, lease }),
     deadline,
     cancel,
     signal: AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced, deadline.signal, cancel.signal]),
@@ -87,6 +88,7 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
   });
   if (begun === undefined)
     throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
+  linkEarlier(delivery.root, context.evidence.earlier, begun.lost);
   await bury(context, begun.lost);
   const cause = nameCause(context, begun.lost);
   if (begun.cancelAsked) return endCancelled(context);
@@ -131,8 +133,6 @@ async function bury(context: RunContext, lost: readonly LostDeliveryRow[]): Prom
   const { parts, request, agent } = context;
   const run = { runId: request.runId, threadId: request.threadId, agent: agent.name };
   for (const row of lost) {
-    const lostRoot = { traceId: row.traceId, spanId: row.rootSpanId, traceFlags: 1, isRemote: true };
-    context.delivery.root.addLink({ context: lostRoot });
     await parts.burial.bury(row, run);
   }
 }
@@ -322,7 +322,11 @@ function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable)
   return lease;
 }
 
-function saverFor(parts: WorkerParts, delivery: Delivery, leased: Cancellable): DeliverySaver {
+function saverFor(
+  parts: WorkerParts,
+  delivery: Delivery,
+  leased: Cancellable & { readonly lease: Lease },
+): DeliverySaver {
   const context = trace.getActiveSpan()?.spanContext();
   return deliverySaver({
     pool: parts.pool,
@@ -330,6 +334,7 @@ function saverFor(parts: WorkerParts, delivery: Delivery, leased: Cancellable): 
     runId: leased.request.runId,
     threadId: leased.request.threadId,
     fence: leased.fence,
+    isLive: () => leased.lease.isLive(),
     onCancelAsked: () => leased.cancel.ask(),
     metadata: {
       run_id: leased.request.runId,

@@ -15,6 +15,7 @@ import { type FencedStatement, fencedPool } from "@reprise/tools";
 import { BarrierSaver } from "@reprise/tools/langgraph";
 import { countingSerde, TracedSaver } from "@reprise/tracing/langgraph";
 import type pg from "pg";
+import { overLostConnections } from "./pool-lost.ts";
 import { checkpointMark } from "./run-rows.ts";
 
 export interface DeliverySaverParts {
@@ -26,6 +27,8 @@ export interface DeliverySaverParts {
   readonly runId?: string;
   readonly threadId: string;
   readonly fence: string;
+  /** While it is, a read or write whose connection was lost is tried again: each may be repeated. Never by default. */
+  readonly isLive?: () => boolean;
   /** Called when a root checkpoint's mark finds that the run's cancel was asked: before the next step begins. */
   readonly onCancelAsked?: () => void;
   /** Goes into each checkpoint's metadata: who wrote it, for resume, obituary and diagnosis. */
@@ -63,7 +66,7 @@ class FencedSaver extends BaseCheckpointSaver {
   }
 
   override getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    return this.#reader.getTuple(config);
+    return this.#lasting(() => this.#reader.getTuple(config));
   }
 
   override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
@@ -83,15 +86,20 @@ class FencedSaver extends BaseCheckpointSaver {
       const onRows: FencedStatement["onRows"] = ([row]) => row?.["cancel_asked"] === true && onCancelAsked?.();
       mark.push({ ...checkpointMark(runId, checkpoint.id, metadata.step), onRows });
     }
-    return this.#writerWith(mark).put(config, checkpoint, metadata, newVersions);
+    return this.#lasting(() => this.#writerWith(mark).put(config, checkpoint, metadata, newVersions));
   }
 
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    await this.#writer.putWrites(config, writes, taskId);
+    await this.#lasting(() => this.#writer.putWrites(config, writes, taskId));
   }
 
   override deleteThread(threadId: string): Promise<void> {
     return this.#writer.deleteThread(threadId);
+  }
+
+  /** The saver's statements are upserts under the fence: what a lost COMMIT stored is stored again, by the same holder alone. */
+  #lasting<T>(call: () => Promise<T>): Promise<T> {
+    return overLostConnections(this.#parts.isLive ?? ((): boolean => false), call);
   }
 
   /** A saver per put costs a constructor without I/O, and spares the transaction a context to be passed through. */

@@ -1,4 +1,5 @@
 // What a refused or parked message leaves in the traces: one span, with the code and the reason's outcome.
+import { Annotation, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
@@ -9,7 +10,8 @@ import {
 } from "@opentelemetry/sdk-trace-base";
 import { ATTR } from "@reprise/tracing";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { defineAgent } from "../src/agent.ts";
+import { type AgentGraph, defineAgent } from "../src/agent.ts";
+import { sendAnswer } from "../src/producer.ts";
 import { scene } from "./scene.ts";
 import { twoSteps } from "./scene-agent.ts";
 
@@ -90,4 +92,33 @@ it("a finished delivery is one tree: root, checkpoint reads and writes, graph, n
   expect(paths.every((path) => path.startsWith("process"))).toBe(true);
   expect(spans.every((span) => span.ended)).toBe(true);
   expect(new Set(spans.map((span) => span.spanContext().traceId)).size).toBe(1);
+});
+
+it("F04: a run that waited for a human is resumed by another worker under a new root that links to the first", async () => {
+  const s = await scene({ REPRISE_VISIBILITY_SECONDS: "10" });
+  const State = Annotation.Root({ said: Annotation<string> });
+  const graph = new StateGraph(State)
+    .addNode("ask", async () => ({ said: interrupt<string, string>("refund?") }))
+    .addEdge(START, "ask")
+    .compile() as unknown as AgentGraph;
+  const asking = defineAgent({ name: "ask", graph });
+  const first = await s.start([asking]);
+  await s.send({ agent: "ask", threadId: "t", runId: "r", input: { said: "" } });
+  const run = await s.until("the question", async () => {
+    const row = await s.run("r");
+    return row?.["status"] === "interrupted" ? row : undefined;
+  });
+  // As a deploy would: the span of the first delivery is in no process any more.
+  await first.stop();
+  const [question] = JSON.parse(String(run["interrupts"]));
+  await s.start([asking]);
+  const answer = { agent: "ask", threadId: "t", runId: "r", interruptId: question.id, value: "yes" };
+  await sendAnswer(s.client, s.queueUrl, answer);
+  await s.until("the second root", async () => roots().length === 2);
+  const [asked, resumed] = roots();
+  expect(asked?.attributes).toMatchObject({ [ATTR.outcome]: "interrupted" });
+  expect(resumed?.attributes).toMatchObject({ [ATTR.outcome]: "finished", [ATTR.runId]: "r" });
+  const { traceId, spanId } = asked?.spanContext() ?? {};
+  expect(resumed?.spanContext().traceId).not.toBe(traceId);
+  expect(resumed?.links.map(({ context: link }) => link)).toEqual([expect.objectContaining({ traceId, spanId })]);
 });
