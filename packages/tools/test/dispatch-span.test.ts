@@ -1,16 +1,11 @@
 // What a tool's span says, and what it never says.
 
-import { context, SpanStatusCode, trace } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import {
-  BasicTracerProvider,
-  InMemorySpanExporter,
-  type ReadableSpan,
-  SimpleSpanProcessor,
-} from "@opentelemetry/sdk-trace-base";
+import { SpanStatusCode } from "@opentelemetry/api";
+import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import { ATTR, createGate } from "@reprise/tracing";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { spansInMemory } from "../../tracing/test/memory-telemetry.ts";
 import { defineTool } from "../src/define-tool.ts";
 import type { ToolContext } from "../src/dispatch-call.ts";
 import { MemoryLedger } from "../src/effect-memory.ts";
@@ -19,16 +14,7 @@ import type { EffectScope } from "../src/langgraph/scope.ts";
 import { stripeProfile } from "../src/profiles.ts";
 import { buildAgent, configOf, input, scopeOf, type Turn } from "./agent.ts";
 
-const exporter = new InMemorySpanExporter();
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
-});
-afterAll(() => {
-  trace.disable();
-  context.disable();
-});
-beforeEach(() => exporter.reset());
+const exporter = spansInMemory();
 
 const turn = (id: string, args: Record<string, unknown> = { amount: 12, password: "hunter2" }): Turn => [
   { name: "charge", id, args },

@@ -1,30 +1,15 @@
 // The intake on real parts: the order of FIFO groups, and the link from each delivery to its own producer.
 import { SendMessageCommand } from "@aws-sdk/client-sqs";
-import { context, trace } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import {
-  BasicTracerProvider,
-  InMemorySpanExporter,
-  type ReadableSpan,
-  SimpleSpanProcessor,
-} from "@opentelemetry/sdk-trace-base";
+import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import { ATTR } from "@reprise/tracing";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { spansInMemory } from "../../tracing/test/memory-telemetry.ts";
 import { defineAgent } from "../src/agent.ts";
 import { pause } from "../src/intake-pause.ts";
 import { scene } from "./scene.ts";
 import { chainOf } from "./scene-graph.ts";
 
-const exporter = new InMemorySpanExporter();
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
-});
-afterAll(() => {
-  trace.disable();
-  context.disable();
-});
-beforeEach(() => exporter.reset());
+const exporter = spansInMemory();
 
 const roots = (): readonly ReadableSpan[] =>
   exporter.getFinishedSpans().filter((span) => span.name.startsWith("process "));
