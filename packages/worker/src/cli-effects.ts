@@ -107,5 +107,5 @@ const COLUMNS: readonly Column<ListedEffect>[] = [
   { title: "seen", value: (row) => row.seen },
   { title: "thread_id", value: (row) => row.thread_id },
   { title: "run_id", value: (row) => row.run_id },
-  { title: "detail", value: (row) => row.evidence ?? row.detail },
+  { title: "detail", value: (row) => row.evidence ?? row.detail, prose: true },
 ];

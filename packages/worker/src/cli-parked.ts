@@ -76,7 +76,7 @@ const COLUMNS: readonly Column<ParkedRow>[] = [
   { title: "bytes", value: (row) => row.body_bytes },
   { title: "queue", value: (row) => queueName(row.queue_url) },
   { title: "redriven", value: (row) => row.redriven_at },
-  { title: "reason", value: (row) => row.reason },
+  { title: "reason", value: (row) => row.reason, prose: true },
 ];
 
 function text(rows: readonly ParkedRow[]): string {

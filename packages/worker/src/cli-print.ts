@@ -13,6 +13,8 @@ export interface Column<Row> {
   readonly title: string;
   readonly value: (row: Row) => unknown;
   readonly tone?: (row: Row) => Tone | undefined;
+  /** Prose: it gives way before ids do, which are there to be copied. */
+  readonly prose?: true;
 }
 
 const CODES: Readonly<Record<Tone, string>> = { good: "32", bad: "31", busy: "33", dim: "2" };
@@ -35,7 +37,8 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   const cells = rows.map((row) => columns.map((column) => printable(column.value(row))));
   const titles = columns.map((column) => column.title);
   const natural = columns.map((_, at) => Math.max(...[titles, ...cells].map((line) => lengthOf(line[at] ?? ""))));
-  const widths = fitted(natural, screen.columns);
+  const prose = columns.map((column) => column.prose === true);
+  const widths = fitted(natural, prose, screen.columns);
   const write = (line: readonly string[], tone: (at: number) => Tone | undefined): string =>
     line
       .map((cell, at) => {
@@ -126,15 +129,19 @@ function paint(text: string, tone: Tone | undefined, screen: Screen): string {
   return tone === undefined || !screen.colour ? text : `\u001b[${CODES[tone]}m${text}\u001b[0m`;
 }
 
-/** The widest column loses one character at a time: short ones stay whole. */
-function fitted(natural: readonly number[], columns: number | undefined): readonly number[] {
+/** The widest column loses one character at a time, those of prose first: short ones stay whole. */
+function fitted(natural: readonly number[], prose: readonly boolean[], columns: number | undefined): readonly number[] {
   const widths = natural.map((width) => Math.min(width, WIDTH_MAX));
   if (columns === undefined) return widths;
   const room = columns - GAP.length * (widths.length - 1);
+  const widest = (only: boolean): number => {
+    const able = widths.map((width, at) => (width > WIDTH_MIN && (!only || prose[at] === true) ? width : 0));
+    return able.indexOf(Math.max(...able, 1));
+  };
   for (let over = widths.reduce((sum, width) => sum + width, 0) - room; over > 0; over -= 1) {
-    const widest = widths.indexOf(Math.max(...widths));
-    if ((widths[widest] ?? 0) <= WIDTH_MIN) break;
-    widths[widest] = (widths[widest] ?? 0) - 1;
+    const at = [widest(true), widest(false)].find((found) => found !== -1);
+    if (at === undefined) break;
+    widths[at] = (widths[at] ?? 0) - 1;
   }
   return widths;
 }

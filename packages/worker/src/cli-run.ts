@@ -54,8 +54,8 @@ const DELIVERIES: readonly Column<DeliveryOfRun>[] = [
   { title: "outcome", value: (row) => row.outcome ?? "(working)", tone: (row) => toneOf(row.outcome) },
   { title: "code", value: (row) => row.outcome_code },
   { title: "trace", value: (row) => row.trace_id },
-  { title: "worker", value: (row) => row.worker },
-  { title: "reason", value: (row) => row.outcome_reason },
+  { title: "worker", value: (row) => row.worker, prose: true },
+  { title: "reason", value: (row) => row.outcome_reason, prose: true },
 ];
 const ANSWERS: readonly Column<AnswerOfRun>[] = [
   { title: "interrupt", value: (row) => row.interrupt_id },
@@ -70,7 +70,7 @@ const EFFECTS: readonly Column<ListedEffect>[] = [
   { title: "executions", value: (row) => row.executions },
   { title: "seen", value: (row) => row.seen },
   { title: "first claim", value: (row) => row.first_claim_at },
-  { title: "detail", value: (row) => row.detail ?? row.evidence },
+  { title: "detail", value: (row) => row.detail ?? row.evidence, prose: true },
 ];
 
 /** A reserved call whose holder's lease is over has an outcome that nobody knows, whatever its row says. */

@@ -39,6 +39,14 @@ describe("a table", () => {
     expect(text.split("\n")[1]).toBe(`run-1  ${"x".repeat(32)}…`);
   });
 
+  it("cuts prose before ids, which are there to be copied", () => {
+    const prose = columns.map((column) => (column.title === "reason" ? { ...column, prose: true as const } : column));
+    const row = { id: "invoice-2026-06-customer-8123", reason: "the last fault" };
+    expect(table([row], prose, { columns: 40, colour: false }).split("\n")[1]).toBe(
+      "invoice-2026-06-customer-8123  the last…",
+    );
+  });
+
   it("has colour on a terminal alone, and none when NO_COLOR says so", () => {
     const colour = String.fromCharCode(27);
     const rows = [{ id: "run-1", reason: "r" }];
