@@ -1,7 +1,6 @@
 // An operator's word on a call whose outcome nobody knows: fenced like an execution's own, and kept with its evidence.
 import { PRODUCT } from "@reprise/tracing";
 import type { Fence } from "./effect.ts";
-import { RESULT_BYTES_MAX } from "./effect-result.ts";
 import type { Queryable } from "./fence.ts";
 
 const EFFECTS = `${PRODUCT.schema}.effects`;
@@ -18,7 +17,7 @@ export type ManualSettlement = {
 } & (
   | {
       readonly outcome: "done";
-      /** What the model is told on replay, as JSON of at most 64 KB. Default: that a person found the call done, and how. */
+      /** What the model is told on replay, as JSON of at most `RESULT_BYTES_MAX`; PostgreSQL refuses more. Default: that a person found the call done, and how. */
       readonly resultJson?: string;
       readonly effectRef?: string;
     }
@@ -61,14 +60,7 @@ export async function settleManually(db: Queryable, settlement: ManualSettlement
 }
 
 function resultOf(json: string | undefined, evidence: string): string {
-  const result =
-    json ?? JSON.stringify({ status: "done", detail: `A person found that this call took effect: ${evidence}` });
-  if (Buffer.byteLength(result) > RESULT_BYTES_MAX) {
-    throw new RangeError(
-      `The result has more than ${RESULT_BYTES_MAX} bytes; give a shorter one, it is what the model reads.`,
-    );
-  }
-  return result;
+  return json ?? JSON.stringify({ status: "done", detail: `A person found that this call took effect: ${evidence}` });
 }
 
 /** PostgreSQL's text holds no NUL (E01). */
