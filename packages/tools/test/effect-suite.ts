@@ -382,6 +382,21 @@ export function describeLedger(name: string, suite: LedgerSuite): void {
         expect(await echo("m-fresh")).toEqual({ toolCallId: "call-a", after: "done" });
       });
 
+      it("goes by the identity that the tool declared: a reworded memo is the same wish, another amount is not (B11)", async () => {
+        const identity = (amount: number) => ({ identityFingerprint: fingerprintArgs({ amount }) });
+        const reworded = (memo: string) => ({ argsFingerprint: fingerprintArgs({ amount: 5, memo }) });
+        await earlier("call-a", "unknown", { ...reworded("rent"), ...identity(5) });
+        await earlier("call-b", "unknown", { ...reworded("rent"), ...identity(6) });
+        const query = {
+          key: deriveKey(threadId, "fresh"),
+          owner: { threadId, assistantMessageId: "m-fresh", tool: "charge", toolCallId: "fresh" },
+          ...reworded("the rent"),
+        };
+        const echo = { toolCallId: "call-a", after: "unknown" };
+        expect(await harness.ledger.findEcho({ ...query, ...identity(5) })).toEqual(echo);
+        expect(await harness.ledger.findEcho(query)).toBeUndefined();
+      });
+
       it("takes the newest, unknown ones first", async () => {
         for (const id of ["call-a", "call-b"]) await earlier(id, "unknown");
         for (const id of ["call-c", "call-d"]) await earlier(id, "done");
