@@ -46,6 +46,7 @@ export {
   type UncoveredInterval,
   uncovered,
 } from "./residual.ts";
+export type { IntervalKind } from "./residual-kind.ts";
 // verdicts
 export { KeepRecordingSampler } from "./sampler.ts";
 export { startTracing, type Tracing, type TracingOptions } from "./setup.ts";

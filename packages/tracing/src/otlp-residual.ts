@@ -1,9 +1,11 @@
 // The time of a printed trace that no span claims: the intervals worth a look, and the constants they fit, as lines. Pure.
 
-import { ATTR } from "./names.ts";
+import { ATTR, EVENT } from "./names.ts";
+import type { OtlpSpan } from "./otlp-span.ts";
 import type { OtlpTrace } from "./otlp-trace.ts";
 import { isTellingResidual, showDuration } from "./otlp-tree.ts";
 import { type ConfiguredConstant, type Residual, residuals } from "./residual.ts";
+import type { IntervalKind } from "./residual-kind.ts";
 
 /** Those that the tree marks with an arrow, the largest first. An obituary's spans are moments, so it has none. */
 export function tellingResiduals(trace: OtlpTrace, constants: readonly ConfiguredConstant[] = []): readonly Residual[] {
@@ -19,6 +21,7 @@ export function tellingResiduals(trace: OtlpTrace, constants: readonly Configure
     name: span.name,
     startNs: BigInt(span.startTimeUnixNano),
     endNs: BigInt(span.endTimeUnixNano),
+    ...firstTokenOf(span),
   }));
   return residuals(spans, { constants })
     .filter(
@@ -40,11 +43,23 @@ export function renderResiduals(found: readonly Residual[], trace: OtlpTrace): s
           const after = interval.previousId === undefined ? "from its start" : `after ${nameOf(interval.previousId)}`;
           const fits = interval.matches.map(({ name, ms }) => `${name} (${showDuration(ms)})`).join(", ");
           return clean(
-            `← ${showDuration(interval.durationMs)} unattributed in ${residual.name}, ${after} ${before}${fits === "" ? "" : `; fits ${fits}`}`,
+            `← ${showDuration(interval.durationMs)} ${SAID[interval.kind]} ${residual.name}, ${after} ${before}${fits === "" ? "" : `; fits ${fits}`}`,
           );
         }),
     )
     .join("\n");
+}
+
+const SAID: Readonly<Record<IntervalKind, string>> = {
+  unattributed: "unattributed in",
+  model_wait: "waiting for",
+  streaming: "streaming from",
+  runtime: "of the runtime in",
+};
+
+function firstTokenOf({ events }: OtlpSpan): { readonly firstTokenNs?: bigint } {
+  const first = events.find(({ name }) => name === EVENT.firstToken);
+  return first === undefined ? {} : { firstTokenNs: BigInt(first.timeUnixNano) };
 }
 
 function msOf(ns: bigint): number {

@@ -1,6 +1,7 @@
 // The time of a span that no child covers: where it lies and which configured constants it fits. Pure: spans in, intervals out.
 
 import { OptionInvalidError } from "./errors.ts";
+import { cutAtFirstToken, type IntervalKind, kindOf } from "./residual-kind.ts";
 
 /** What is needed of a span, whichever store it comes from. */
 export interface ResidualSpan {
@@ -10,6 +11,8 @@ export interface ResidualSpan {
   /** Nanoseconds, of any epoch. A span that ends before it starts counts as empty. */
   readonly startNs: bigint;
   readonly endNs: bigint;
+  /** Of a model's span that streamed: when its event `first_token` stands. */
+  readonly firstTokenNs?: bigint;
 }
 
 /** A duration somebody configured: a timeout, a backoff, a visibility, a heartbeat. */
@@ -45,6 +48,7 @@ export interface Interval {
 export interface UncoveredInterval extends Interval {
   /** The constants it fits, the nearest first. Evidence about a layer, not proof: several may fit, and work that nobody traced fits by chance. */
   readonly matches: readonly ConfiguredConstant[];
+  readonly kind: IntervalKind;
 }
 
 export interface Residual {
@@ -86,7 +90,7 @@ export function residuals(spans: readonly ResidualSpan[], options: ResidualOptio
     else siblings.push(span);
   }
   return [...distinct.values()].map((span) => {
-    const gaps = uncovered(span, childrenOf.get(span.id) ?? []);
+    const gaps = cutAtFirstToken(uncovered(span, childrenOf.get(span.id) ?? []), span);
     const uncoveredNs = gaps.reduce((sum, gap) => sum + gap.endNs - gap.startNs, 0n);
     const durationNs = span.endNs > span.startNs ? span.endNs - span.startNs : 0n;
     const largest = gaps.toSorted((left, right) => right.durationMs - left.durationMs).slice(0, intervalsMax);
@@ -96,7 +100,10 @@ export function residuals(spans: readonly ResidualSpan[], options: ResidualOptio
       durationNs,
       coveredNs: durationNs - uncoveredNs,
       uncoveredNs,
-      intervals: largest.map((gap) => ({ ...gap, matches: constantsMatching(gap.durationMs, constants) })),
+      intervals: largest.map((gap) => {
+        const matches = constantsMatching(gap.durationMs, constants);
+        return { ...gap, matches, kind: kindOf(span, gap, matches.length > 0) };
+      }),
       intervalsOmitted: gaps.length - largest.length,
     };
   });

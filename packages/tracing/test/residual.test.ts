@@ -46,6 +46,7 @@ describe("the incident of the seed", () => {
         previousId: undefined,
         nextId: "tool:charge_subscription",
         matches: [CONSTANTS[1]],
+        kind: "unattributed",
       },
     ]);
   });
@@ -170,10 +171,10 @@ describe("for any tree", () => {
     const siblings = Array.from({ length: 50_000 }, (_, n) => span(`s${n}`, "root", [2 * n, 1]));
     const copies = Array.from({ length: 50_000 }, () => span("root", undefined, [0, 100_000]));
     const chain = Array.from({ length: 50_000 }, (_, n) => span(`c${n}`, `c${n - 1}`, [n, 100_000]));
-    const startedAt = performance.now();
+    const started = process.cpuUsage();
     const [root] = residuals([...copies, ...siblings, ...chain], { constants: CONSTANTS });
     // Quadratic work would take minutes.
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    expect(process.cpuUsage(started).user / 1_000).toBeLessThan(10_000);
     expect(root?.intervals).toHaveLength(16);
     expect(root?.intervalsOmitted).toBe(50_000 - 16);
   });
