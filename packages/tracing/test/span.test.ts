@@ -8,6 +8,7 @@ import {
   SimpleSpanProcessor,
   type SpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
+import pLimit from "p-limit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createGate, isControlFlow, recordError, SCOPE, withSpan } from "../src/index.ts";
 
@@ -129,6 +130,51 @@ describe("withSpan", () => {
       expect(`step of ${names.get(span.parentSpanContext?.spanId ?? "")?.slice(4)}`).toBe(span.name);
     }
     expect(spans).toHaveLength(4_000);
+  });
+
+  it("F06: gives the right parent behind a limiter, in an async generator and behind a pool of one, in a thousand runs at once", async () => {
+    const limit = pLimit(7);
+    // As pg's pool does it: whoever gives the connection back calls the next one's callback.
+    const waiting: (() => void)[] = [];
+    let busy = false;
+    const connect = () =>
+      new Promise<void>((resolve) => {
+        if (busy) waiting.push(resolve);
+        else resolve();
+        busy = true;
+      });
+    const release = (): void => {
+      const next = waiting.shift();
+      if (next === undefined) busy = false;
+      else next();
+    };
+    const pause = () => new Promise((resolve) => setImmediate(resolve));
+    async function* tokens(run: number): AsyncGenerator<number> {
+      for (let n = 0; n < 2; n++) {
+        await pause();
+        await withSpan(`token ${run}`, {}, () => undefined);
+        yield n;
+      }
+    }
+    const runs = Array.from({ length: 1_000 }, (_, run) =>
+      withSpan(`root ${run}`, { root: true }, async () => {
+        await limit(() => withSpan(`limited ${run}`, {}, pause));
+        for await (const _token of tokens(run)) await withSpan(`read ${run}`, {}, () => undefined);
+        const parent = context.active();
+        await connect();
+        await withSpan(`query ${run}`, { parent }, pause);
+        release();
+      }),
+    );
+    await Promise.all(runs);
+    const spans = exporter.getFinishedSpans();
+    const names = new Map(spans.map((span) => [span.spanContext().spanId, span.name]));
+    const wrong = spans.filter(({ name, parentSpanContext }) => {
+      const number = name.split(" ")[1];
+      return parentSpanContext !== undefined && names.get(parentSpanContext.spanId) !== `root ${number}`;
+    });
+    expect(wrong.map((span) => span.name)).toEqual([]);
+    expect(spans).toHaveLength(7_000);
   });
 
   it("never lets a processor that throws replace the result or the error", async () => {
