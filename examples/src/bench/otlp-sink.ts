@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
+import { PRODUCT } from "@reprise/tracing";
 import { requireWork } from "./errors.ts";
 
 export interface Sink {
@@ -35,7 +36,7 @@ type Exporters = { readonly OTLPTraceExporter: new (options: { readonly url: str
 
 /** The one that the SDK brings with it: found from there, so that nothing has to be installed for a figure. */
 export function otlpProtobufExporter(url: string): SpanExporter {
-  const ours = createRequire(createRequire(import.meta.url).resolve("@reprise/tracing"));
+  const ours = createRequire(createRequire(import.meta.url).resolve(`${PRODUCT.scope}/tracing`));
   const sdk = createRequire(ours.resolve("@opentelemetry/sdk-node"));
   // Untyped; the shape is that of every OTLP exporter, and a wrong one throws here.
   const { OTLPTraceExporter } = sdk("@opentelemetry/exporter-trace-otlp-proto") as Exporters;
