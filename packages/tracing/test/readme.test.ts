@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { PRODUCT } from "../src/product.ts";
 import { tailSettings } from "../src/tail-sampler-options.ts";
 
 const folder = join(import.meta.dirname, "..");
@@ -12,9 +13,20 @@ const source = readdirSync(join(folder, "src"), { withFileTypes: true })
   .map((entry) => readFileSync(join(folder, "src", entry.name), "utf8"))
   .join("\n");
 
+const rows = [...readme.matchAll(/^\| `([A-Z]+_[A-Z_]+)` \|/gm)].map((match) => match[1] ?? "");
+
 it("explains every error code, and no other", () => {
   const inCode = [...source.matchAll(/"((?:TRACING|FILTER)_[A-Z_]+)"/g)].map((match) => match[1]);
-  const inReadme = [...readme.matchAll(/^\| `([A-Z]+_[A-Z_]+)` \|/gm)].map((match) => match[1]);
+  const inReadme = rows.filter((code) => !code.startsWith(PRODUCT.environmentPrefix));
+  expect(new Set(inReadme)).toEqual(new Set(inCode));
+});
+
+it("explains every variable that only we read, and no other", () => {
+  const env = readFileSync(join(folder, "src", "env.ts"), "utf8");
+  const inCode = [...env.matchAll(/(?:number\("|environmentPrefix\}\$?)([A-Z_]+)/g)].map(
+    (match) => `${PRODUCT.environmentPrefix}${match[1]}`,
+  );
+  const inReadme = rows.filter((variable) => variable.startsWith(PRODUCT.environmentPrefix));
   expect(new Set(inReadme)).toEqual(new Set(inCode));
 });
 
