@@ -60,7 +60,7 @@ it("Q10: while an own poll is still open at SQS nothing is given back to it: the
   const graph = chainOf({
     one: async () => {
       began = true;
-      await pause(1_000, undefined);
+      await pause(150, undefined);
     },
     two: async () => {},
   });
@@ -98,8 +98,8 @@ function lingering(client: SQSClient): SQSClient {
         await pause(50, abortSignal);
         continue;
       }
-      // Longer than the node takes to reach its checkpoint, shorter than the intake waits for a cut poll.
-      await pause(900, undefined);
+      // Much longer than the node takes to its checkpoint, shorter than the intake waits for a cut poll.
+      await pause(950, undefined);
       return client.send(new ReceiveMessageCommand({ ...command.input, WaitTimeSeconds: 0 }));
     }
   };
