@@ -1,8 +1,7 @@
-// Delivery rows: begin (with the burial of the lost), beat, end. One statement each, all on PostgreSQL's clock.
+// Delivery rows: begin (with the burial of the lost), notes, beat. One statement each, all on PostgreSQL's clock; delivery-end.ts ends them.
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
-import type { DeliveryOutcome } from "./run.ts";
 import { type LostDelivery, progressOf } from "./run-progress.ts";
 
 const s = PRODUCT.schema;
@@ -39,43 +38,7 @@ export const lostSchema = z.object({
   fenced: z.boolean(),
 });
 
-/*
- * Begin: under our new fence, mark the run running, put the fence on our row, and end every unended delivery of this
- * run under an older fence. The update returns a row to one caller only, so each obituary is written once, and never of
- * a living holder: it would have a newer fence than ours. A delivery without a fence died between its admission and its
- * lease; it is ended only when it is of the same message (SQS gave us a later receive) or long silent, since another
- * copy may be on its way to the lease at this moment, and would then find its own row ended. A redrive starts the counters at
- * zero: whoever is found lost then died after the run had ended. The lost deliveries that count are the latest ones, as many
- * as are counted, so those from before a redrive are not among them.
- */
-const BEGIN = `
-  with mine as (
-    update ${s}.deliveries set fence = $3::bigint, last_beat = clock_timestamp(),
-      checkpoint_at_begin = (select latest_checkpoint_id from ${s}.runs where run_id = $1)
-    where delivery_id = $2 and ended_at is null returning 1
-  ), lost as (
-    update ${s}.deliveries d set ended_at = clock_timestamp(), outcome = 'lost'
-    where d.run_id = $1 and d.ended_at is null and d.delivery_id <> $2 and exists (select 1 from mine)
-      and (d.fence < $3::bigint or (d.fence is null and (d.sqs_message_id = $4 or d.started_at < clock_timestamp() - interval '1 minute')))
-    returning d.*
-  ), run as (
-    update ${s}.runs set status = 'running', graph_fingerprint = coalesce(graph_fingerprint, $5), ended_at = null, interrupts = null,
-      lost_deliveries = case when $6 then 0 else lost_deliveries + (select count(*)::int from lost where fence is not null) end,
-      failed_deliveries = case when $6 then 0 else failed_deliveries end,
-      cancel_requested_at = case when $6 then null else cancel_requested_at end, updated_at = clock_timestamp()
-    where run_id = $1 and exists (select 1 from mine) returning *
-  ), counted as (
-    select checkpoint_at_begin, alone, fence from (
-      select * from ${s}.deliveries where run_id = $1 and outcome = 'lost' union all select * from lost) every
-    where fence is not null order by fence desc limit (select lost_deliveries from run)
-  )
-  select (select count(*)::int from mine) as mine, (select cancel_requested_at is not null from run) as cancel_asked, (select lost_deliveries + failed_deliveries from run) as faults,
-    coalesce((select json_agg(row_to_json(l) order by l.started_ms) from (select ${lostColumns("lost")} from lost) l), '[]') as lost,
-    coalesce((select json_agg(row_to_json(c) order by c.fence desc) from counted c), '[]') as counted,
-    (select json_build_object('first_step', first_step, 'latest_step', latest_step, 'latest_checkpoint_id', latest_checkpoint_id)
-      from run) as standing`;
-
-const begunSchema = z.object({
+export const begunSchema = z.object({
   mine: z.number(),
   cancel_asked: z.boolean().nullable(),
   faults: z.number().nullable(),
@@ -113,7 +76,7 @@ export interface BegunDelivery {
 
 /** @returns undefined when our own row was ended meanwhile: we are the late one. */
 export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promise<BegunDelivery | undefined> {
-  const { rows } = await db.query(BEGIN, [
+  const { rows } = await db.query(`select ${s}.begin_delivery($1, $2, $3::bigint, $4, $5, $6) as begun`, [
     begin.runId,
     begin.deliveryId,
     begin.fence,
@@ -121,7 +84,11 @@ export async function beginDelivery(db: Queryable, begin: BeginDelivery): Promis
     begin.graphFingerprint,
     begin.reopen,
   ]);
-  const answer = begunSchema.parse(rows[0]);
+  return begunOf(begunSchema.parse(rows[0]?.["begun"]));
+}
+
+/** What `begin_delivery` found, read; undefined as for `beginDelivery`. */
+export function begunOf(answer: z.infer<typeof begunSchema>): BegunDelivery | undefined {
   if (answer.mine === 0) return undefined;
   const standing = {
     firstStep: answer.standing?.first_step ?? undefined,
@@ -169,37 +136,6 @@ export async function noteCause(
 /** Notes that this delivery has its worker to itself, before it does anything that could kill it. */
 export async function noteAlone(db: Queryable, deliveryId: string): Promise<void> {
   await db.query(`update ${s}.deliveries set alone = true where delivery_id = $1`, [deliveryId]);
-}
-
-export interface EndDelivery {
-  readonly deliveryId: string;
-  readonly outcome: DeliveryOutcome;
-  readonly code?: string;
-  readonly reason?: string;
-  /** Release this lease in the same statement, so that nobody sees an ended delivery hold a thread. */
-  readonly release?: { readonly threadId: string; readonly fence: string };
-}
-
-/** Ends the row and gives the thread back (the lease row goes, so a straggling write is refused too). False when somebody else ended it: we were thought lost (`agent.superseded`). */
-export async function endDelivery(db: Queryable, end: EndDelivery): Promise<boolean> {
-  const { rows } = await db.query(
-    `with ended as (
-       update ${s}.deliveries set ended_at = clock_timestamp(), outcome = $2, outcome_code = $3, outcome_reason = $4
-       where delivery_id = $1 and ended_at is null returning 1
-     ), released as (
-       delete from ${s}.thread_leases where thread_id = $5 and fence = $6::bigint
-     )
-     select count(*)::int as ended from ended`,
-    [
-      end.deliveryId,
-      end.outcome,
-      end.code ?? null,
-      end.reason ?? null,
-      end.release?.threadId ?? null,
-      end.release?.fence ?? null,
-    ],
-  );
-  return z.object({ ended: z.number() }).parse(rows[0]).ended === 1;
 }
 
 export interface Beat {

@@ -9,7 +9,7 @@ import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
 import { type Deadline, startDeadline } from "./delivery-deadline.ts";
 import { linkEarlier } from "./delivery-links.ts";
-import { beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
+import { type BegunDelivery, beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
 import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { type DriveResult, drive, type Invocation } from "./graph.ts";
@@ -32,6 +32,8 @@ export interface LeasedRun {
   readonly evidence: RunEvidence;
   readonly fence: string;
   readonly reopen: boolean;
+  /** Begun by the admission already; its `row` is undefined when our own row was ended meanwhile. */
+  readonly begun?: { readonly row: BegunDelivery | undefined };
 }
 
 /** A head in the future is waited for this long; more is given back (DESIGN section 5.5). */
@@ -77,15 +79,8 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
 }
 
 async function leasedSteps(context: RunContext): Promise<Ending> {
-  const { parts, delivery, request } = context;
-  const begun = await beginDelivery(parts.pool, {
-    runId: request.runId,
-    deliveryId: delivery.deliveryId,
-    fence: context.fence,
-    sqsMessageId: delivery.sqsMessageId,
-    graphFingerprint: context.agent.fingerprint,
-    reopen: context.reopen,
-  });
+  const { parts, delivery } = context;
+  const begun = await begin(context);
   if (begun === undefined)
     throw new WorkerError("LEASE_LOST", "this delivery was ended by a later one before it began");
   linkEarlier(delivery.root, context.evidence.earlier, begun.lost);
@@ -103,13 +98,26 @@ async function leasedSteps(context: RunContext): Promise<Ending> {
     : workAlone(context, () => resumeSteps(context, cause, next.reason));
 }
 
+async function begin(context: RunContext): Promise<BegunDelivery | undefined> {
+  if (context.begun !== undefined) return context.begun.row;
+  return beginDelivery(context.parts.pool, {
+    runId: context.request.runId,
+    deliveryId: context.delivery.deliveryId,
+    fence: context.fence,
+    sqsMessageId: context.delivery.sqsMessageId,
+    graphFingerprint: context.agent.fingerprint,
+    reopen: context.reopen,
+  });
+}
+
 async function resumeSteps(context: RunContext, cause: string, alone: string | undefined): Promise<Ending> {
   const { parts, delivery, evidence } = context;
   const { decision, state } = await decide(context);
-  await noteCause(parts.pool, delivery.deliveryId, {
-    cause,
-    resumedFromStep: "step" in decision ? decision.step : undefined,
-  });
+  // The row of a run's first delivery was written with its cause, which can only be "none" (admit_delivery).
+  if (!evidence.run.isNew || cause !== "none" || "step" in decision) {
+    const resumedFromStep = "step" in decision ? decision.step : undefined;
+    await noteCause(parts.pool, delivery.deliveryId, { cause, resumedFromStep });
+  }
   const reason = alone === undefined ? decision.reason : `${decision.reason}; ${alone}`;
   delivery.root.setAttributes({
     [ATTR.resumeDecision]: decision.state,

@@ -8,8 +8,8 @@ import type pg from "pg";
 import type { Agent } from "./agent.ts";
 import type { Config } from "./config.ts";
 import type { Burial } from "./delivery-bury.ts";
+import type { DeliveryEnds } from "./delivery-end.ts";
 import type { Receipt, Receipts } from "./delivery-receipts.ts";
-import { endDelivery } from "./delivery-rows.ts";
 import { errorName, errorText, type RefusalCode } from "./errors.ts";
 import type { LeaseWatch } from "./health-leases.ts";
 import type { ReceivedMessage } from "./intake.ts";
@@ -24,6 +24,7 @@ import type { WorkerMetrics } from "./metrics.ts";
 import type { DeliveryOutcome } from "./run.ts";
 import { admitAndRun } from "./run-admit.ts";
 import { park } from "./run-park.ts";
+import type { DeliveryAdmissions } from "./run-rows.ts";
 import type { Settler } from "./settle.ts";
 
 /** Everything a delivery needs from outside; made once, in worker.ts. */
@@ -31,6 +32,9 @@ export interface WorkerParts {
   readonly config: Config;
   readonly pool: pg.Pool;
   readonly ledger: Ledger;
+  /** Admissions and ends of deliveries that come together, each kind in one statement. */
+  readonly admissions: DeliveryAdmissions;
+  readonly ends: DeliveryEnds;
   readonly settler: Settler;
   readonly agents: ReadonlyMap<string, Agent>;
   readonly burial: Burial;
@@ -94,9 +98,9 @@ export interface Ending {
     | { readonly do: "delete" }
     | { readonly do: "return"; readonly afterMs: number }
     | { readonly do: "keep" };
-  /** The delivery row was written, and this closes it. */
-  readonly row: "written" | "none";
-  /** The lease to give back with the row. */
+  /** `written`: the delivery row is there, and this closes it. `ended`: it was closed together with its run. */
+  readonly row: "written" | "ended" | "none";
+  /** The lease to give back with the row; with an `ended` one it was given back. */
   readonly release?: { readonly threadId: string; readonly fence: string };
 }
 
@@ -294,7 +298,7 @@ async function deleteMessage(parts: WorkerParts, delivery: Delivery): Promise<vo
 }
 
 async function closeRow(parts: WorkerParts, delivery: Delivery, ending: Ending): Promise<void> {
-  const ended = await endDelivery(parts.pool, {
+  const { ended } = await parts.ends.add({
     deliveryId: delivery.deliveryId,
     outcome: ending.outcome,
     reason: ending.reason,

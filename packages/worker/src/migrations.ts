@@ -2,6 +2,7 @@
 import type { Migration } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { completionMigration } from "./migrations-completion.ts";
+import { deliveryMigration } from "./migrations-delivery.ts";
 
 const s = PRODUCT.schema;
 
@@ -111,4 +112,5 @@ export const workerMigrations: readonly Migration[] = [
     `,
   },
   completionMigration,
+  deliveryMigration,
 ];

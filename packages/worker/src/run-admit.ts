@@ -8,7 +8,7 @@ import { leaseLengthMs } from "./lease-time.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
 import { type Admission, decideAdmission } from "./run.ts";
 import { type ParkedRunStatus, park } from "./run-park.ts";
-import { admitAnswer, admitRun, cancelRuns, type DeliveryStart, type RunEvidence, setWaiting } from "./run-rows.ts";
+import { type AdmitDelivery, cancelRuns, type DeliveryStart, type RunEvidence, setWaiting } from "./run-rows.ts";
 
 /** Added to a deferral, so that copies do not come back in step. */
 const DEFER_JITTER_MS = 2_000;
@@ -19,15 +19,56 @@ export async function admitAndRun(
   request: RunRequest | AnswerRequest,
   agent: Agent,
 ): Promise<Ending> {
+  const admitted = await parts.admissions.add(admissionOf(parts, delivery, request, agent));
+  switch (admitted.state) {
+    case "unknown":
+      return refuse(parts, delivery, request, { code: "ANSWER_RUN_UNKNOWN", reason: `no run ${request.runId}` });
+    case "taken": {
+      const { evidence, fence, begun } = admitted;
+      return runDelivery(parts, delivery, { request, agent, evidence, fence, reopen: false, begun: { row: begun } });
+    }
+    case "known": {
+      const { evidence } = admitted;
+      const admission =
+        request.kind === "run"
+          ? decideRun(parts, delivery, request, evidence)
+          : decideAnswer(request, { ...evidence, faultLimit: parts.config.faultLimit });
+      return act(parts, delivery, { request, agent, evidence, admission });
+    }
+    default:
+      return admitted satisfies never;
+  }
+}
+
+/** A run takes a free thread in the same statement; an answer is decided first. */
+function admissionOf(
+  parts: WorkerParts,
+  delivery: Delivery,
+  request: RunRequest | AnswerRequest,
+  agent: Agent,
+): AdmitDelivery {
   const start = startOf(parts, delivery, request);
-  const evidence = await admit(parts, delivery, start, request);
-  if (evidence === undefined)
-    return refuse(parts, delivery, request, { code: "ANSWER_RUN_UNKNOWN", reason: `no run ${request.runId}` });
-  const admission =
-    request.kind === "run"
-      ? decideRun(parts, delivery, request, evidence)
-      : decideAnswer(request, { ...evidence, faultLimit: parts.config.faultLimit });
-  return act(parts, delivery, { request, agent, evidence, admission });
+  if (request.kind === "answer") return { start, asked: { kind: "answer" } };
+  const asked = {
+    kind: "run",
+    agent: request.agent,
+    inputHash: request.inputHash,
+    body: delivery.body,
+    queueUrl: parts.queue.url,
+    ...(request.replyTo === undefined ? {} : { replyTo: request.replyTo }),
+  } as const;
+  const { faultLimit } = parts.config;
+  return {
+    start,
+    asked,
+    take: { leaseMs: leaseMsOf(parts, delivery), faultLimit, graphFingerprint: agent.fingerprint },
+  };
+}
+
+/** Counts from the receive: a redelivery by expiry finds a dead lease. Whole, as the rows have it. */
+function leaseMsOf(parts: WorkerParts, delivery: Delivery): number {
+  const visibilityMs = parts.config.visibilitySeconds * 1000;
+  return Math.trunc(leaseLengthMs(visibilityMs, parts.clock.now() - delivery.receivedAt));
 }
 
 function startOf(parts: WorkerParts, delivery: Delivery, request: RunRequest | AnswerRequest): DeliveryStart {
@@ -42,22 +83,6 @@ function startOf(parts: WorkerParts, delivery: Delivery, request: RunRequest | A
     traceId,
     rootSpanId: spanId,
   };
-}
-
-function admit(
-  parts: WorkerParts,
-  delivery: Delivery,
-  start: DeliveryStart,
-  request: RunRequest | AnswerRequest,
-): Promise<RunEvidence | undefined> {
-  if (request.kind === "answer") return admitAnswer(parts.pool, start);
-  return admitRun(parts.pool, start, {
-    agent: request.agent,
-    inputHash: request.inputHash,
-    body: delivery.body,
-    queueUrl: parts.queue.url,
-    ...(request.replyTo === undefined ? {} : { replyTo: request.replyTo }),
-  });
 }
 
 function decideRun(parts: WorkerParts, delivery: Delivery, request: RunRequest, evidence: RunEvidence): Admission {
@@ -163,14 +188,12 @@ async function take(
   admitted: Admitted & { readonly admission: Extract<Admission, { state: "take" }> },
 ): Promise<Ending> {
   const { request, admission } = admitted;
-  const visibilityMs = parts.config.visibilitySeconds * 1000;
-  const leaseMs = leaseLengthMs(visibilityMs, parts.clock.now() - delivery.receivedAt);
   const taken = await acquireFence(parts.pool, {
     threadId: request.threadId,
     runId: request.runId,
     deliveryId: delivery.deliveryId,
     owner: parts.worker,
-    leaseMs,
+    leaseMs: leaseMsOf(parts, delivery),
   });
   if (!("fence" in taken)) return deferred(parts, taken.remainingMs, `run ${taken.heldBy.runId} took the thread first`);
   if (admission.supersedes.length > 0) await cancelRuns(parts.pool, admission.supersedes);

@@ -155,11 +155,20 @@ async function cancelled(context: RunContext): Promise<Ending> {
   });
 }
 
+/**
+ * Run, row and lease in one statement, under the fence. Killed after it and before the delete: the next delivery finds the run
+ * finished and settles the message. The lease's beats end first: none may find the lease given back, and take that for a loss.
+ */
 async function finish(context: RunContext, values: unknown, reason: string): Promise<Ending> {
-  const result = context.agent.result(values);
-  // Killed after this and before the delete: the next delivery finds the run finished and settles the message.
-  await mark(context, { status: "finished", result: cut(JSON.stringify(result) ?? "null") });
-  return ending(context, { outcome: "finished", reason, message: { do: "delete" } });
+  const { parts, request, delivery, lease, fence } = context;
+  const result = cut(JSON.stringify(context.agent.result(values)) ?? "null");
+  await lease.stop();
+  const release = { threadId: request.threadId, fence };
+  const finished = { runId: request.runId, result };
+  const how = { outcome: "finished", reason, release } as const;
+  const { held } = await parts.ends.add({ ...how, deliveryId: delivery.deliveryId, finished });
+  if (!held) throw nothingMarked(request.runId);
+  return { ...how, message: { do: "delete" }, row: "ended" };
 }
 
 /** Not now, and no fault: the message comes back soon, to whichever worker receives then. */
@@ -230,9 +239,12 @@ async function mark(context: RunContext, mark: Mark): Promise<MarkedRun> {
     threadId: request.threadId,
     fence,
   });
-  if (marked === undefined)
-    throw new WorkerError("LEASE_LOST", `run ${request.runId} is held by another delivery; nothing was marked`);
+  if (marked === undefined) throw nothingMarked(request.runId);
   return marked;
+}
+
+function nothingMarked(runId: string): WorkerError {
+  return new WorkerError("LEASE_LOST", `run ${runId} is held by another delivery; nothing was marked`);
 }
 
 function ending(context: RunContext, how: Omit<Ending, "row" | "release">): Ending {

@@ -2,8 +2,10 @@
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
+import { RowBatch } from "./delivery-batch.ts";
+import { type BegunDelivery, begunOf, begunSchema } from "./delivery-rows.ts";
 import { storedAttributes } from "./message-attributes.ts";
-import type { AdmissionEvidence, EarlierDelivery, LowerRun, RunRow, RunStatus, ThreadLease } from "./run.ts";
+import type { AdmissionEvidence, EarlierDelivery, RunRow, RunStatus } from "./run.ts";
 import { CANCELLED } from "./run-cancel.ts";
 
 const s = PRODUCT.schema;
@@ -22,41 +24,6 @@ export interface DeliveryStart {
 
 export type RunEvidence = Pick<AdmissionEvidence, "run" | "earlier" | "lease" | "lower">;
 
-// The insert is invisible to the selects beside it (one snapshot), so `earlier` never holds this very delivery.
-const INSERT_DELIVERY = `
-  delivery as (
-    insert into ${s}.deliveries (delivery_id, sqs_message_id, receive_count, run_id, thread_id, worker, trace_id, root_span_id)
-    values ($1, $2, $3, $4, $5, $6, $7, $8)
-  )`;
-
-const EVIDENCE = `
-  select run.run_id, run.thread_id, run.agent, run.position::text as position, run.status, run.input_hash, run.graph_fingerprint,
-    run.first_checkpoint_id, run.latest_checkpoint_id, run.latest_step, run.lost_deliveries, run.failed_deliveries, run.is_new,
-    coalesce((select json_agg(json_build_object(
-        'deliveryId', d.delivery_id, 'sqsMessageId', d.sqs_message_id, 'receiveCount', d.receive_count, 'outcome', d.outcome,
-        'traceId', d.trace_id, 'rootSpanId', d.root_span_id, 'startedAtMs', extract(epoch from d.started_at) * 1000) order by d.started_at)
-      from (select * from ${s}.deliveries where run_id = $4 order by started_at desc limit 100) d), '[]') as earlier,
-    (select json_build_object('runId', l.run_id, 'deliveryId', l.delivery_id,
-        'remainingMs', extract(epoch from l.expires_at - clock_timestamp()) * 1000)
-      from ${s}.thread_leases l where l.thread_id = run.thread_id and l.expires_at > clock_timestamp()) as lease,
-    coalesce((select json_agg(json_build_object('runId', o.run_id, 'status', o.status) order by o.position)
-      from ${s}.runs o where o.thread_id = run.thread_id and o.position < run.position
-        and o.status in ('queued', 'running', 'interrupted')), '[]') as lower_runs
-  from run`;
-
-const ADMIT_RUN = `
-  with ${INSERT_DELIVERY},
-  run as (
-    insert into ${s}.runs as r (run_id, thread_id, agent, status, input_hash, body, queue_url, reply_to)
-    values ($4, $5, $9, 'queued', $10, $11, $12, $13)
-    on conflict (run_id) do update set updated_at = clock_timestamp(), waiting_since = null
-    returning r.*, (xmax = 0) as is_new
-  ) ${EVIDENCE}`;
-
-const ADMIT_ANSWER = `
-  with ${INSERT_DELIVERY},
-  run as (select r.*, false as is_new from ${s}.runs r where r.run_id = $4) ${EVIDENCE}`;
-
 const earlierSchema = z.array(
   z.object({
     deliveryId: z.string(),
@@ -69,61 +36,98 @@ const earlierSchema = z.array(
   }),
 );
 const rowSchema = z.object({
-  run_id: z.string(),
-  thread_id: z.string(),
-  agent: z.string(),
-  position: z.string(),
-  status: z.custom<RunStatus>((value) => typeof value === "string"),
-  input_hash: z.string(),
-  graph_fingerprint: z.string().nullable(),
-  first_checkpoint_id: z.string().nullable(),
-  latest_checkpoint_id: z.string().nullable(),
-  latest_step: z.number().nullable(),
-  lost_deliveries: z.number(),
-  failed_deliveries: z.number(),
-  is_new: z.boolean(),
+  run: z.object({
+    run_id: z.string(),
+    thread_id: z.string(),
+    agent: z.string(),
+    position: z.string(),
+    status: z.custom<RunStatus>((value) => typeof value === "string"),
+    input_hash: z.string(),
+    graph_fingerprint: z.string().nullable(),
+    first_checkpoint_id: z.string().nullable(),
+    latest_checkpoint_id: z.string().nullable(),
+    latest_step: z.number().nullable(),
+    lost_deliveries: z.number(),
+    failed_deliveries: z.number(),
+    is_new: z.boolean(),
+  }),
   earlier: earlierSchema,
   lease: z.object({ runId: z.string(), deliveryId: z.string(), remainingMs: z.number() }).nullable(),
   lower_runs: z.array(z.object({ runId: z.string(), status: z.enum(["queued", "running", "interrupted"]) })),
 });
+const unknownSchema = z.object({ deliveryId: z.string(), run: z.null() });
+const admittedSchema = rowSchema.extend({
+  deliveryId: z.string(),
+  fence: z.string().nullable(),
+  begun: begunSchema.nullable(),
+});
 
-/** Writes the delivery row and the run row (if new), and returns what `decideAdmission` needs. */
-export async function admitRun(
+/** What the row of a run is made from; an answer never makes one. */
+export type Asked =
+  | {
+      readonly kind: "run";
+      readonly agent: string;
+      readonly inputHash: string;
+      readonly body: string;
+      readonly queueUrl: string;
+      readonly replyTo?: string;
+    }
+  | { readonly kind: "answer" };
+
+export interface AdmitDelivery {
+  readonly start: DeliveryStart;
+  readonly asked: Asked;
+  /** Take the thread in the same statement where it is plainly free. Absent: only the evidence. */
+  readonly take?: { readonly leaseMs: number; readonly faultLimit: number; readonly graphFingerprint: string };
+}
+
+/** What an admission found, and did where it could. */
+export type Admitted =
+  | { readonly state: "known"; readonly evidence: RunEvidence }
+  /** The thread is ours and the delivery begun; `begun` is undefined when somebody ended our row before that. */
+  | {
+      readonly state: "taken";
+      readonly evidence: RunEvidence;
+      readonly fence: string;
+      readonly begun: BegunDelivery | undefined;
+    }
+  /** An answer to a run that is not there. */
+  | { readonly state: "unknown" };
+
+/** Writes the delivery rows and the run rows (if new), and returns what `decideAdmission` needs, by delivery id. */
+export async function admitDeliveries(
   db: Queryable,
-  start: DeliveryStart,
-  run: {
-    readonly agent: string;
-    readonly inputHash: string;
-    readonly body: string;
-    readonly queueUrl: string;
-    readonly replyTo?: string;
-  },
-): Promise<RunEvidence> {
-  const values = [...startValues(start), run.agent, run.inputHash, run.body, run.queueUrl, run.replyTo ?? null];
-  const { rows } = await db.query(ADMIT_RUN, values);
-  return evidenceOf(rowSchema.parse(rows[0]));
+  deliveries: readonly AdmitDelivery[],
+): Promise<ReadonlyMap<string, Admitted>> {
+  const { rows } = await db.query(`select ${s}.admit_delivery(a) as admitted from json_array_elements($1::json) a`, [
+    JSON.stringify(deliveries.map(({ start, asked, take }) => ({ ...start, ...asked, take }))),
+  ]);
+  return new Map(rows.map((row) => admittedOf(row["admitted"])));
 }
 
-/** The same for an answer, which never creates a run: undefined when the run is unknown. */
-export async function admitAnswer(db: Queryable, start: DeliveryStart): Promise<RunEvidence | undefined> {
-  const { rows } = await db.query(ADMIT_ANSWER, startValues(start));
-  return rows[0] === undefined ? undefined : evidenceOf(rowSchema.parse(rows[0]));
+function admittedOf(row: unknown): readonly [string, Admitted] {
+  const absent = unknownSchema.safeParse(row);
+  if (absent.success) return [absent.data.deliveryId, { state: "unknown" }];
+  const answer = admittedSchema.parse(row);
+  const evidence = evidenceOf(answer);
+  const { deliveryId, fence, begun } = answer;
+  if (fence === null || begun === null) return [deliveryId, { state: "known", evidence }];
+  return [deliveryId, { state: "taken", evidence, fence, begun: begunOf(begun) }];
 }
 
-function startValues(start: DeliveryStart): unknown[] {
-  return [
-    start.deliveryId,
-    start.sqsMessageId,
-    start.receiveCount ?? null,
-    start.runId,
-    start.threadId,
-    start.worker,
-    start.traceId,
-    start.rootSpanId,
-  ];
+/** The messages of one receive are admitted by one statement. */
+export function deliveryAdmissions(db: Queryable): DeliveryAdmissions {
+  return new RowBatch({
+    send: (deliveries) => admitDeliveries(db, deliveries),
+    idOf: ({ start }) => start.deliveryId,
+    lockOf: ({ start }) => start.threadId,
+    gatherMs: 0,
+  });
 }
 
-function evidenceOf(row: z.infer<typeof rowSchema>): RunEvidence {
+export type DeliveryAdmissions = RowBatch<AdmitDelivery, Admitted>;
+
+function evidenceOf({ run: row, earlier, lease, lower_runs: lower }: z.infer<typeof rowSchema>): RunEvidence {
   const run: RunRow = {
     runId: row.run_id,
     threadId: row.thread_id,
@@ -139,17 +143,15 @@ function evidenceOf(row: z.infer<typeof rowSchema>): RunEvidence {
     failedDeliveries: row.failed_deliveries,
     isNew: row.is_new,
   };
-  const earlier = row.earlier.map(
+  const deliveries = earlier.map(
     (delivery): EarlierDelivery => ({
       ...delivery,
       receiveCount: delivery.receiveCount ?? undefined,
-      // The column is written by `endDelivery` and the burial only, both typed.
+      // The column is written by `end_delivery` and the burial only, both typed.
       outcome: (delivery.outcome ?? undefined) as EarlierDelivery["outcome"],
     }),
   );
-  const lease: ThreadLease | undefined = row.lease ?? undefined;
-  const lower: readonly LowerRun[] = row.lower_runs;
-  return { run, earlier, lease, lower };
+  return { run, earlier: deliveries, lease: lease ?? undefined, lower };
 }
 
 /**

@@ -9,6 +9,7 @@ import { checkAtStart } from "./check-start.ts";
 import type { Config } from "./config.ts";
 import { handleDelivery, type WorkerParts } from "./delivery.ts";
 import { Burial } from "./delivery-bury.ts";
+import { deliveryEnds } from "./delivery-end.ts";
 import { Receipts } from "./delivery-receipts.ts";
 import { errorText, WorkerError } from "./errors.ts";
 import { LeaseWatch } from "./health-leases.ts";
@@ -22,6 +23,7 @@ import { createLogger, type Logger, withIds } from "./log.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { missingMigrations } from "./migrate.ts";
 import { createPool, listenTo } from "./pool.ts";
+import { deliveryAdmissions } from "./run-rows.ts";
 import { createSettler } from "./settle.ts";
 import { startHousekeeping } from "./worker-housekeeping.ts";
 
@@ -102,6 +104,8 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     config,
     pool,
     ledger,
+    admissions: deliveryAdmissions(pool),
+    ends: deliveryEnds(pool),
     settler: createSettler({
       client: clients.settle,
       queueUrl: config.queueUrl,

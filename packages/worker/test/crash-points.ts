@@ -13,8 +13,10 @@ export interface CrashPoint {
 
 const deleteMessage = "^DeleteMessageBatchCommand";
 const settleEffect = "select reprise\\.settle_effect";
-const markRun = "^update reprise\\.runs set status = \\$3";
-const begin = "^with mine as";
+const markRun = "^update reprise\\.runs set status = case";
+const admit = "^select reprise\\.admit_delivery";
+const begin = "^select reprise\\.begin_delivery";
+const end = "^select reprise\\.end_delivery";
 
 /** In the order of a delivery's life. */
 export const CRASH_POINTS = [
@@ -22,25 +24,13 @@ export const CRASH_POINTS = [
     id: "received",
     between: "message received -> delivery row written",
     next: "It comes back by its visibility with receive count 2 and no row: cause `phantom_receive`. It starts the run.",
-    kill: { when: "before", what: "insert into reprise\\.deliveries" },
-  },
-  {
-    id: "admitted",
-    between: "delivery row written -> thread leased",
-    next: "It ends the row as `lost`; no fault is counted, since nothing was begun. It starts the run.",
-    kill: { when: "after", what: "insert into reprise\\.deliveries" },
-  },
-  {
-    id: "leased",
-    between: "thread leased -> delivery begun",
-    next: "The lease ended before the visibility did: it takes a new fence, ends the row as `lost` without a fault, and starts the run.",
-    kill: { when: "before", what: begin },
+    kill: { when: "before", what: admit },
   },
   {
     id: "begun",
-    between: "delivery begun, the lost buried -> first checkpoint",
+    between: "delivery row written, thread leased, the lost buried -> first checkpoint",
     next: "It ends the row as `lost`, counts one fault and starts the run. An obituary that the dead worker had yet to export is lost with it; the row stays.",
-    kill: { when: "after", what: begin },
+    kill: { when: "after", what: admit },
   },
   {
     id: "checkpointing",
@@ -82,19 +72,13 @@ export const CRASH_POINTS = [
     id: "ended",
     between: "the last checkpoint stored -> the run marked finished",
     next: "No task is left on the run's own head: it marks the run from the state and deletes the message.",
-    kill: { when: "before", what: markRun },
+    kill: { when: "before", what: end },
   },
   {
     id: "marked",
-    between: "the run marked finished -> the message deleted",
-    next: "It finds the run finished and deletes the message: `settled`, no lease taken. The dead worker's row is left to the sweep.",
+    between: "the run marked finished, its row ended, the thread free -> the message deleted",
+    next: "It finds the run finished and deletes the message: `settled`, no lease taken.",
     kill: { when: "before", what: deleteMessage },
-  },
-  {
-    id: "deleted",
-    between: "the message deleted -> the delivery row ended",
-    next: "There is none: the run is finished and its message gone. The lease runs out, and the sweep ends the row as `lost`, without a fault.",
-    kill: { when: "after", what: deleteMessage },
   },
   {
     id: "failed",
@@ -137,6 +121,24 @@ export const CRASH_POINTS = [
     between: "a run marked interrupted -> its message deleted",
     next: "It finds the run waiting for an answer and deletes the message: `settled`.",
     kill: { when: "before", what: deleteMessage },
+  },
+  {
+    id: "interrupted-deleted",
+    between: "an interrupted run's message deleted -> the delivery row ended",
+    next: "There is none: the question stands and its message is gone. The lease runs out, and the sweep ends the row as `lost`, without a fault.",
+    kill: { when: "after", what: deleteMessage },
+  },
+  {
+    id: "answer-admitted",
+    between: "an answer's delivery row written -> thread leased",
+    next: "It ends the row as `lost`; no fault is counted, since nothing was begun. It uses the answer.",
+    kill: { when: "after", what: admit, nth: 2 },
+  },
+  {
+    id: "answer-leased",
+    between: "thread leased for an answer -> delivery begun",
+    next: "The lease ended before the visibility did: it takes a new fence, ends the row as `lost` without a fault, and uses the answer.",
+    kill: { when: "before", what: begin },
   },
   {
     id: "answer-recorded",

@@ -25,10 +25,6 @@ interface Ended {
 
 const created = ["created"];
 const once = { charges: created, executions: 1 };
-const lostThen = (step: number | null): Ended["story"] => [
-  ["lost", null, null],
-  ["finished", "visibility_expired", step],
-];
 /** The victim's row says where it began, too: it was fresh. */
 const lostFresh = (step: number | null): Ended["story"] => [
   ["lost", "none", null],
@@ -37,8 +33,6 @@ const lostFresh = (step: number | null): Ended["story"] => [
 
 type Killed =
   | "received"
-  | "admitted"
-  | "leased"
   | "begun"
   | "checkpointing"
   | "model"
@@ -47,14 +41,11 @@ type Killed =
   | "settled"
   | "writes"
   | "ended"
-  | "marked"
-  | "deleted";
+  | "marked";
 
 const ENDED: Readonly<Record<Killed, Ended>> = {
   received: { ...once, story: [["finished", "phantom_receive", null]], faults: 0 },
-  admitted: { ...once, story: lostThen(null), faults: 0 },
-  leased: { ...once, story: lostThen(null), faults: 0 },
-  begun: { ...once, story: lostThen(null), faults: 1 },
+  begun: { ...once, story: lostFresh(null), faults: 1 },
   checkpointing: { ...once, story: lostFresh(0), faults: 1 },
   model: { ...once, story: lostFresh(1), faults: 1 },
   claimed: { charges: created, executions: 2, story: lostFresh(1), faults: 1 },
@@ -63,8 +54,7 @@ const ENDED: Readonly<Record<Killed, Ended>> = {
   writes: { ...once, story: lostFresh(1), faults: 1 },
   ended: { ...once, story: lostFresh(null), faults: 1 },
   // biome-ignore format: one line a point
-  marked: { ...once, story: [[null, "none", null], ["settled", null, null]], faults: 0 },
-  deleted: { ...once, story: [[null, "none", null]], faults: 0 },
+  marked: { ...once, story: [["finished", "none", null], ["settled", null, null]], faults: 0 },
 };
 
 /** Sends a run of `charge`, lets its worker die there, and gives it to a healthy one. */
@@ -205,8 +195,20 @@ const PLAYS: Readonly<Record<Exclude<CrashPointId, Killed>, (scene: CrashScene, 
     ]);
   },
 
-  "answer-recorded": (scene, kill) => playAnswer(scene, kill, { used: false }),
-  "answer-used": (scene, kill) => playAnswer(scene, kill, { used: true }),
+  "interrupted-deleted": async (scene, kill) => {
+    const runId = await scene.send("ask");
+    await scene.died(scene.child(kill));
+    expect(await scene.queued()).toBe(0);
+    await scene.until("the lease to have run out", async () => (await scene.leases()) === 0);
+    expect(await sweepLost(scene.pool, 0)).toHaveLength(1);
+    await expectStory(scene, runId, [["lost", "none", null]]);
+    expect(await scene.row(runId)).toMatchObject({ status: "interrupted", lost_deliveries: 0 });
+  },
+
+  "answer-admitted": (scene, kill) => playAnswer(scene, kill, { died: "unbegun" }),
+  "answer-leased": (scene, kill) => playAnswer(scene, kill, { died: "unbegun" }),
+  "answer-recorded": (scene, kill) => playAnswer(scene, kill, { died: "recorded" }),
+  "answer-used": (scene, kill) => playAnswer(scene, kill, { died: "used" }),
 
   "handed-back": async (scene, kill) => {
     await scene.payments.arm({ kind: "commit_then_stall", holdMs: 1_500, customer: scene.customer, times: 1 });
@@ -245,7 +247,12 @@ async function behindAnother(
   return { second, open };
 }
 
-async function playAnswer(scene: CrashScene, kill: Kill, at: { readonly used: boolean }): Promise<void> {
+async function playAnswer(
+  scene: CrashScene,
+  kill: Kill,
+  at: { readonly died: "unbegun" | "recorded" | "used" },
+): Promise<void> {
+  const unbegun = at.died === "unbegun";
   const child = scene.child(kill);
   const runId = await scene.send("ask");
   await scene.runIs(runId, "interrupted");
@@ -253,17 +260,17 @@ async function playAnswer(scene: CrashScene, kill: Kill, at: { readonly used: bo
   await answer(scene, runId);
   await scene.died(child);
   const answers = await scene.pool.query("select used_at is not null as used from reprise.answers");
-  expect(answers.rows).toEqual([{ used: at.used }]);
+  expect(answers.rows).toEqual(unbegun ? [] : [{ used: at.died === "used" }]);
   await scene.healthy();
   await scene.runIs(runId, "finished");
   await restored(scene);
   await expectStory(scene, runId, [
     ["interrupted", "none", null],
-    ["lost", "none", 1],
+    unbegun ? ["lost", null, null] : ["lost", "none", 1],
     ["finished", "visibility_expired", 1],
   ]);
   expect(await scene.charges()).toEqual(created);
-  expect(await scene.row(runId)).toMatchObject({ lost_deliveries: 1 });
+  expect(await scene.row(runId)).toMatchObject({ lost_deliveries: unbegun ? 0 : 1 });
 }
 
 function isKilledCharge(id: CrashPointId): id is Killed {

@@ -1,8 +1,9 @@
 // Which lost deliveries a begin finds, on a real database: those that count, most recent first, with what the run had then.
 import { acquireFence } from "@reprise/tools";
 import { describe, expect, it } from "vitest";
-import { type BegunDelivery, beginDelivery, endDelivery, noteAlone } from "../src/delivery-rows.ts";
-import { admitRun, checkpointMark } from "../src/run-rows.ts";
+import { endDeliveries } from "../src/delivery-end.ts";
+import { type BegunDelivery, beginDelivery, noteAlone } from "../src/delivery-rows.ts";
+import { admitDeliveries, checkpointMark } from "../src/run-rows.ts";
 import { scene } from "./scene.ts";
 
 interface Rows {
@@ -21,20 +22,18 @@ async function rows(): Promise<Rows> {
   const { pool } = await scene();
   return {
     begin: async (deliveryId, { sqsMessageId = "m1", reopen = false } = {}) => {
-      await admitRun(
-        pool,
-        {
-          deliveryId,
-          sqsMessageId,
-          receiveCount: 1,
-          runId: "r",
-          threadId: "t",
-          worker: "w",
-          traceId: "a".repeat(32),
-          rootSpanId: "b".repeat(16),
-        },
-        { agent: "steps", inputHash: "h", body: "{}", queueUrl: "q" },
-      );
+      const start = {
+        deliveryId,
+        sqsMessageId,
+        receiveCount: 1,
+        runId: "r",
+        threadId: "t",
+        worker: "w",
+        traceId: "a".repeat(32),
+        rootSpanId: "b".repeat(16),
+      };
+      const asked = { kind: "run", agent: "steps", inputHash: "h", body: "{}", queueUrl: "q" } as const;
+      await admitDeliveries(pool, [{ start, asked }]);
       await pool.query("update reprise.thread_leases set expires_at = clock_timestamp() where thread_id = 't'");
       const taken = await acquireFence(pool, { threadId: "t", runId: "r", deliveryId, owner: "w", leaseMs: 60_000 });
       if (!("fence" in taken)) throw new Error("the thread is held");
@@ -50,7 +49,7 @@ async function rows(): Promise<Rows> {
       return begun;
     },
     end: async (deliveryId, outcome) => {
-      await endDelivery(pool, { deliveryId, outcome });
+      await endDeliveries(pool, [{ deliveryId, outcome }]);
     },
     checkpoint: async (id, step) => {
       const { text, values } = checkpointMark("r", id, step);
