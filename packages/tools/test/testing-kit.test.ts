@@ -67,6 +67,7 @@ describe("crashTable", () => {
     expect(rule).toMatch(/^\|[-|]+\|$/);
     expect(row?.split("|").map((cell) => cell.trim())).toEqual([
       "",
+      "pay",
       "once",
       "SIGKILL",
       "",

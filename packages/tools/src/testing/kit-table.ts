@@ -10,13 +10,14 @@ import { POINT_TITLES, POINTS, type Point, STRIKES, type Strike } from "./points
 export function crashTable(reports: readonly ConformanceReport[]): string {
   const rows = reports.flatMap((report) =>
     STRIKES.filter((strike) => report.plays.some((played) => played.strike === strike)).map((strike) => [
+      report.tool,
       report.policy ?? "no ledger",
       strike,
       ...POINTS.map((point) => cellOf(report, point, strike)),
       report.broken.length === 0 ? "" : `${report.broken.length} broken`,
     ]),
   );
-  const head = ["policy", "strike", ...POINTS.map((point) => POINT_TITLES[point]), ""];
+  const head = ["tool", "policy", "strike", ...POINTS.map((point) => POINT_TITLES[point]), ""];
   const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
