@@ -55,23 +55,27 @@ function copyTree() {
     const filter = (path) => !path.split(sep).some((part) => NOT_COPIED.has(part));
     cpSync(join(root, name), join(copy, name), { recursive: true, filter: (path) => filter(path.slice(root.length)) });
   }
-  const modules = join(copy, "node_modules");
-  mkdirSync(join(modules, "@reprise"), { recursive: true });
-  for (const name of readdirSync(join(root, "node_modules"))) {
-    if (name !== "@reprise" && !name.startsWith(".vite"))
-      symlinkSync(join(root, "node_modules", name), join(modules, name));
-  }
-  for (const [name, folder] of [
-    ["tracing", "packages/tracing"],
-    ["tools", "packages/tools"],
-    ["worker", "packages/worker"],
-    ["examples", "examples"],
-    ["dev-stack", "infra/dev"],
-  ]) {
-    symlinkSync(join(copy, folder), join(modules, "@reprise", name));
-  }
+  linkPackages(copy);
   return copy;
 }
+
+/** Everything that is installed, by links; what npm linked to our own folders leads to the copy's. */
+function linkPackages(copy) {
+  const installed = join(root, "node_modules");
+  const ours = readJson("package.json").workspaces.map((folder) => ({
+    folder,
+    name: readJson(folder, "package.json").name,
+  }));
+  const [scope = ""] = ours.map(({ name }) => name.split("/")[0]);
+  mkdirSync(join(copy, "node_modules", scope), { recursive: true });
+  for (const name of readdirSync(installed)) {
+    if (name !== scope && !name.startsWith(".vite"))
+      symlinkSync(join(installed, name), join(copy, "node_modules", name));
+  }
+  for (const { folder, name } of ours) symlinkSync(join(copy, folder), join(copy, "node_modules", name));
+}
+
+const readJson = (...path) => JSON.parse(readFileSync(join(root, ...path), "utf8"));
 
 function run(copy, args) {
   return new Promise((resolve) => {

@@ -33,6 +33,7 @@ it("finds the manifests of the workspace and its packages", () => {
   expect(manifests).toEqual([
     "examples/package.json",
     "infra/dev/package.json",
+    "infra/docker/app-package.json",
     "package.json",
     "packages/tools/package.json",
     "packages/tracing/package.json",

@@ -4,6 +4,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Postgres, startPostgres } from "@reprise/dev-stack";
+import { PRODUCT } from "@reprise/tracing";
 import pg from "pg";
 import type { WorkerProcess } from "../support/worker-process.ts";
 import { type Relay, startRelay } from "./drill-proxy.ts";
@@ -125,7 +126,7 @@ async function fill(url: string, most: number): Promise<readonly pg.Client[]> {
     return connected;
   };
   if (!(await take())) return hog;
-  const evict = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'reprise%'";
+  const evict = `select pg_terminate_backend(pid) from pg_stat_activity where application_name like '${PRODUCT.name}%'`;
   for (let round = 0; round < 5 && hog.length < most; round += 1) {
     await hog[0]?.query(evict);
     while (hog.length < most && (await take()));

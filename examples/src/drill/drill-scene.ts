@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { openPool, type StackOptions, startStack } from "@reprise/dev-stack";
+import { PRODUCT } from "@reprise/tracing";
 import { migrateDatabase, sendRun } from "@reprise/worker";
 import type pg from "pg";
 import { connectPayments, type PaymentsControl } from "../support/payments-client.ts";
@@ -141,7 +142,7 @@ export function sleep(ms: number): Promise<void> {
 
 async function histogram(pool: pg.Pool, table: "runs" | "deliveries", column: string): Promise<Record<string, number>> {
   const { rows } = await pool.query<{ name: string; n: number }>(
-    `select coalesce(${column}, 'none') as name, count(*)::int as n from reprise.${table} group by 1 order by 1`,
+    `select coalesce(${column}, 'none') as name, count(*)::int as n from ${PRODUCT.schema}.${table} group by 1 order by 1`,
   );
   return Object.fromEntries(rows.map(({ name, n }) => [name, n]));
 }

@@ -30,8 +30,10 @@ export type Shape = (typeof SHAPES)[number];
 /** A compiled graph in the part that tests use. */
 export interface FitAgent {
   // The shapes differ in their states; all have messages.
-  // biome-ignore lint/suspicious/noExplicitAny: inputs of graphs of any state
-  invoke(input: any, config: RunnableConfig & { readonly durability?: "sync" | "async" | "exit" }): Promise<unknown>;
+  invoke(
+    input: unknown,
+    config: RunnableConfig & { readonly durability?: "sync" | "async" | "exit" },
+  ): Promise<unknown>;
 }
 
 /** Calls one tool once in a history, then is done. The call's id is fresh each time the model is asked, as providers' are. */
