@@ -99,7 +99,7 @@ function lingering(client: SQSClient): SQSClient {
         continue;
       }
       // Much longer than the node takes to its checkpoint, shorter than the intake waits for a cut poll.
-      await pause(950, undefined);
+      await pause(500, undefined);
       return client.send(new ReceiveMessageCommand({ ...command.input, WaitTimeSeconds: 0 }));
     }
   };
