@@ -10,7 +10,8 @@ import {
 import { ageOption, invalid } from "./cli-options.ts";
 import { screenOf } from "./cli-print.ts";
 import { readTraces } from "./cli-trace-read.ts";
-import { readOne, SETTINGS } from "./config.ts";
+import { readOne } from "./config.ts";
+import { SETTINGS } from "./config-settings.ts";
 import { WorkerError } from "./errors.ts";
 
 export interface TraceOptions {

@@ -9,7 +9,8 @@ export {
   type LoadInputRun,
 } from "./agent.ts";
 export { type AskedInterrupt, type Completion, parseCompletion, type RunReport } from "./completion.ts";
-export { type Config, readConfig, SETTINGS, type Setting } from "./config.ts";
+export { type Config, readConfig } from "./config.ts";
+export { SETTINGS, type Setting } from "./config-settings.ts";
 export { type Redelivery, type RedeliveryCause, redeliveryCause } from "./delivery-cause.ts";
 export { REFUSALS, type RefusalCode, WorkerError, type WorkerErrorCode } from "./errors.ts";
 export { decideResume, type ResumeDecision, type ResumeEvidence } from "./graph-resume.ts";

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { PRODUCT } from "@reprise/tracing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Config, type Environment, readConfig, readOne, SETTINGS, type Setting } from "../src/config.ts";
+import { type Config, type Environment, readConfig, readOne } from "../src/config.ts";
+import { SETTINGS, type Setting } from "../src/config-settings.ts";
 import { WorkerError } from "../src/errors.ts";
 
 const all = Object.entries<Setting>(SETTINGS);
