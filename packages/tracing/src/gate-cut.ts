@@ -1,7 +1,7 @@
 // Cuts what was redacted to a number of UTF-8 bytes, the marker included: plain text behind a whole character, JSON into smaller JSON.
 
+import type { GateNode } from "./gate-node.ts";
 import { MASK } from "./gate-text.ts";
-import type { GateNode } from "./gate-tree.ts";
 
 const utf8 = new TextEncoder();
 

@@ -8,8 +8,9 @@ import { cutJson, cutText } from "./gate-cut.ts";
 import { parseJson } from "./gate-json.ts";
 import { secretKeys } from "./gate-keys.ts";
 import { isCleanName, rememberName } from "./gate-name.ts";
+import { type GateNode, writeJson } from "./gate-node.ts";
 import { MASK, type RedactionRules, redactText } from "./gate-text.ts";
-import { type GateNode, newWalk, walk, writeJson } from "./gate-tree.ts";
+import { newWalk, walk } from "./gate-tree.ts";
 
 export interface GateOptions {
   /** `redacted` (default): content through the gate. `none`: sizes and hashes only. An unknown value means `none`, with a warning. */

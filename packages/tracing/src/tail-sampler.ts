@@ -155,10 +155,7 @@ export class TailSamplingProcessor implements SpanProcessor {
       return;
     }
     const trace = this.#live.ofEnded(span);
-    if (trace === undefined) {
-      this.#endedLate(span);
-      return;
-    }
+    if (trace === undefined) return this.#endedLate(span);
     const isRoot = span.spanContext().spanId === trace.rootSpanId;
     trace.open -= 1;
     if (isRoot) trace.rootEndedAtMs = this.#clock.now();
@@ -253,10 +250,8 @@ export class TailSamplingProcessor implements SpanProcessor {
   }
 
   #forceOldest(cap: CapKind): void {
-    for (const oldest of this.#live.undecided) {
-      this.#force(oldest, cap);
-      return;
-    }
+    const [oldest] = this.#live.undecided;
+    if (oldest !== undefined) this.#force(oldest, cap);
   }
 
   /** Decided traces that never end are forgotten, oldest first; their verdict is remembered for spans that end after all. */
