@@ -137,7 +137,7 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#grew(trace, bytes);
   }
 
-  /** One trace that alone holds a quarter of the memory leaves before others do; then the oldest. */
+  /** One trace that alone holds a quarter of the memory leaves before others do; then the oldest, one a turn, so that it ends. */
   #grew(trace: LocalTrace, bytes: number): void {
     if (trace.verdict !== undefined) return;
     trace.bytes += bytes;
@@ -145,7 +145,6 @@ export class TailSamplingProcessor implements SpanProcessor {
     const { maxBufferedBytes } = this.#settings;
     if (this.#bufferedBytes <= maxBufferedBytes) return;
     if (trace.bytes * 4 > maxBufferedBytes) this.#force(trace, "buffered_bytes");
-    // Each verdict takes one away, so this ends even if the sum were wrong.
     while (this.#bufferedBytes > maxBufferedBytes && this.#live.undecided.size > 0) this.#forceOldest("buffered_bytes");
   }
 
@@ -155,7 +154,10 @@ export class TailSamplingProcessor implements SpanProcessor {
       return;
     }
     const trace = this.#live.ofEnded(span);
-    if (trace === undefined) return this.#endedLate(span);
+    if (trace === undefined) {
+      this.#endedLate(span);
+      return;
+    }
     const isRoot = span.spanContext().spanId === trace.rootSpanId;
     trace.open -= 1;
     if (isRoot) trace.rootEndedAtMs = this.#clock.now();
