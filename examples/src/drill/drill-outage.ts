@@ -73,8 +73,8 @@ async function play(
   await scene.payments.arm({ kind: "commit_then_stall", holdMs: TOOL_MS, times: null });
   const workers = await Promise.all(Array.from({ length: WORKERS }, () => scene.worker()));
   for (let n = 0; n < runs; n += 1) await scene.send();
-  // Ten runs a worker are in work then, and the rest wait in the queue.
-  await until(30_000, async () => ((await scene.statuses())["finished"] ?? 0) >= Math.min(5, runs / 4));
+  // As many are in work then as the workers take, or half of those there are; the others wait in the queue.
+  await until(30_000, async () => ((await scene.statuses())["running"] ?? 0) >= Math.min(10, runs / 2));
   const unfinished = runs - ((await scene.statuses())["finished"] ?? 0);
   await STRIKES[outage](server, seconds);
   const recoveredAt = performance.now();

@@ -1,4 +1,4 @@
-// The end of a delivery: its row, the lease and, when its run has finished, the run, in one statement for all that end together.
+// The end of a delivery: its row, the lease and, when its run has finished or waits, the run, in one statement for all that end together.
 import type { Queryable } from "@reprise/tools";
 import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
@@ -16,6 +16,8 @@ export interface EndDelivery {
   readonly release?: { readonly threadId: string; readonly fence: string };
   /** Mark the run finished with this result, under the fence of `release`: without it nothing at all is written. */
   readonly finished?: { readonly runId: string; readonly result: string };
+  /** Mark the run as waiting for answers, likewise; not when its cancel was asked, see `cancelAsked`. */
+  readonly interrupted?: { readonly runId: string; readonly interrupts: string };
 }
 
 export interface EndedDelivery {
@@ -23,13 +25,20 @@ export interface EndedDelivery {
   readonly held: boolean;
   /** False when somebody else ended the row: we were thought lost (`agent.superseded`). */
   readonly ended: boolean;
+  /** True when `interrupted` met a run whose cancel was asked: nothing was written, the caller ends it as cancelled. */
+  readonly cancelAsked: boolean;
 }
 
 /** Deliveries that end within this share a statement, milliseconds. */
 const GATHER_MS = 4;
 
 const answerSchema = z.object({
-  ended: z.object({ deliveryId: z.string(), held: z.boolean(), ended: z.boolean() }),
+  ended: z.object({
+    deliveryId: z.string(),
+    held: z.boolean(),
+    ended: z.boolean(),
+    cancelAsked: z.boolean().default(false),
+  }),
 });
 
 /** The lease row goes with the lease, so a straggling write is refused, too. */
@@ -43,8 +52,9 @@ export async function endDeliveries(
   return new Map(rows.map((row) => answerSchema.parse(row).ended).map((ended) => [ended.deliveryId, ended]));
 }
 
-function asked({ release, finished, ...end }: EndDelivery): Readonly<Record<string, unknown>> {
-  return { ...end, ...release, ...(finished === undefined ? {} : { finished, runId: finished.runId }) };
+function asked({ release, ...end }: EndDelivery): Readonly<Record<string, unknown>> {
+  const runId = (end.finished ?? end.interrupted)?.runId;
+  return { ...end, ...release, ...(runId === undefined ? {} : { runId }) };
 }
 
 export type DeliveryEnds = RowBatch<EndDelivery, EndedDelivery>;

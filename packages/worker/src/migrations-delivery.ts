@@ -156,7 +156,8 @@ $admit$;
 /*
  * end_delivery: gives the thread back, ends the row and, with `finished`, marks the run, in this order of locks (lease, run,
  * delivery: as puts and admissions take them). A run is marked under the fence only: whose lease row is gone or another's
- * changes nothing at all. Without `finished` the row ends whatever became of the lease.
+ * changes nothing at all. Without a mark the row ends whatever became of the lease. `interrupted` marks it so, unless its cancel
+ * was asked: a run that would wait is then cancelled by the caller, and nothing is written here.
  */
 const END = `
 create function ${s}.end_delivery(asked json) returns json language plpgsql as $end$
@@ -164,14 +165,25 @@ declare
   held boolean := true;
   done boolean;
 begin
+  if asked->'interrupted' is not null then
+    perform 1 from ${s}.thread_leases l where l.thread_id = asked->>'threadId' and l.fence = (asked->>'fence')::bigint for update;
+    if found then
+      update ${s}.runs r set status = 'interrupted', interrupts = asked->'interrupted'->>'interrupts', error_code = null, error_text = null,
+        updated_at = clock_timestamp(), ended_at = null
+      where r.run_id = asked->>'runId' and r.cancel_requested_at is null;
+      if not found then
+        return json_build_object('deliveryId', asked->>'deliveryId', 'held', true, 'ended', false, 'cancelAsked', true);
+      end if;
+    end if;
+  end if;
   if asked->>'fence' is not null then
     delete from ${s}.thread_leases l where l.thread_id = asked->>'threadId' and l.fence = (asked->>'fence')::bigint;
     held := found;
   end if;
+  if not held and (asked->'finished' is not null or asked->'interrupted' is not null) then
+    return json_build_object('deliveryId', asked->>'deliveryId', 'held', false, 'ended', false);
+  end if;
   if asked->'finished' is not null then
-    if not held then
-      return json_build_object('deliveryId', asked->>'deliveryId', 'held', false, 'ended', false);
-    end if;
     update ${s}.runs r set status = 'finished', result = asked->'finished'->>'result', interrupts = null, error_code = null,
       error_text = null, updated_at = clock_timestamp(), ended_at = clock_timestamp()
     where r.run_id = asked->>'runId';

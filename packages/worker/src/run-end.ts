@@ -35,15 +35,9 @@ export async function endDriven(context: RunContext, result: DriveResult): Promi
     case "finished":
       return finish(context, result.values, "the graph ended");
     case "interrupted": {
-      const interrupts = interruptsText(result.interrupts, RESULT_MAX);
-      const marked = await mark(context, { status: "interrupted", interrupts });
-      if (marked.status === "cancelled") return cancelled(context);
       const ids = result.interrupts.map((interrupt) => interrupt.id).join(", ");
-      return ending(context, {
-        outcome: "interrupted",
-        reason: `waits for an answer to ${ids}`,
-        message: { do: "delete" },
-      });
+      const how = { outcome: "interrupted", reason: `waits for an answer to ${ids}` } as const;
+      return endWaiting(context, interruptsText(result.interrupts, RESULT_MAX), how);
     }
     case "drained":
       return handBack(context, `${handOverCause(context)}: stopped after its checkpoint`);
@@ -63,11 +57,8 @@ export async function endMarked(
     case "finished":
       return finish(context, state.values, reason);
     case "interrupted":
-      await mark(context, { status: "interrupted", interrupts: pendingText(state) });
-      return ending(context, { outcome: "interrupted", reason, message: { do: "delete" } });
     case "settled":
-      await mark(context, { status: "interrupted", interrupts: pendingText(state) });
-      return ending(context, { outcome: "settled", reason, message: { do: "delete" } });
+      return endWaiting(context, pendingText(state), { outcome: decision.state, reason });
     case "not_yet":
       return ending(context, { outcome: "not_yet", reason, message: { do: "return", afterMs: decision.waitMs } });
     case "refused":
@@ -169,6 +160,25 @@ async function finish(context: RunContext, values: unknown, reason: string): Pro
   const { held } = await parts.ends.add({ ...how, deliveryId: delivery.deliveryId, finished });
   if (!held) throw nothingMarked(request.runId);
   return { ...how, message: { do: "delete" }, row: "ended" };
+}
+
+/**
+ * As `finish`, for a run that waits for a human. An answer may come the moment the run is marked: it must find the thread free, or
+ * it would be given back for what the lease had left (crash.real.test.ts, the answers).
+ */
+async function endWaiting(
+  context: RunContext,
+  interrupts: string,
+  how: { readonly outcome: "interrupted" | "settled"; readonly reason: string },
+): Promise<Ending> {
+  const { parts, request, delivery, lease, fence } = context;
+  await lease.stop();
+  const release = { threadId: request.threadId, fence };
+  const interrupted = { runId: request.runId, interrupts };
+  const { held, cancelAsked } = await parts.ends.add({ ...how, release, deliveryId: delivery.deliveryId, interrupted });
+  if (!held) throw nothingMarked(request.runId);
+  if (cancelAsked) return endCancelled(context);
+  return { ...how, release, message: { do: "delete" }, row: "ended" };
 }
 
 /** Not now, and no fault: the message comes back soon, to whichever worker receives then. */

@@ -66,7 +66,8 @@ export const CRASH_POINTS = [
     id: "writes",
     between: "the tool's writes stored -> the next checkpoint",
     next: "LangGraph takes the stored writes: the tool is not called at all.",
-    kill: { when: "after", what: "^COMMIT checkpoint_writes$", armedBy: settleEffect },
+    // Both go out as one packet each, the writes first: a kill after their answer may come after the checkpoint has left.
+    kill: { when: "before", what: "^COMMIT .*checkpoints", armedBy: settleEffect },
   },
   {
     id: "ended",
@@ -99,6 +100,12 @@ export const CRASH_POINTS = [
     kill: { when: "before", what: deleteMessage },
   },
   {
+    id: "parked-deleted",
+    between: "a parked run's message deleted -> the delivery row ended",
+    next: "There is none: the run is parked and its message gone. The lease runs out, and the sweep ends the row as `lost`, without a fault.",
+    kill: { when: "after", what: deleteMessage },
+  },
+  {
     id: "waiting-marked",
     between: "a run marked waiting -> its message deleted",
     next: "It waits again and deletes the message; the row sends it when the thread frees.",
@@ -121,12 +128,6 @@ export const CRASH_POINTS = [
     between: "a run marked interrupted -> its message deleted",
     next: "It finds the run waiting for an answer and deletes the message: `settled`.",
     kill: { when: "before", what: deleteMessage },
-  },
-  {
-    id: "interrupted-deleted",
-    between: "an interrupted run's message deleted -> the delivery row ended",
-    next: "There is none: the question stands and its message is gone. The lease runs out, and the sweep ends the row as `lost`, without a fault.",
-    kill: { when: "after", what: deleteMessage },
   },
   {
     id: "answer-admitted",

@@ -125,6 +125,16 @@ const PLAYS: Readonly<Record<Exclude<CrashPointId, Killed>, (scene: CrashScene, 
     expect((await scene.pool.query("select code from reprise.parked")).rows).toEqual([{ code: "FAULT_LIMIT" }]);
   },
 
+  "parked-deleted": async (scene, kill) => {
+    const runId = await scene.send("broken");
+    await scene.died(scene.child(kill, { REPRISE_FAULT_LIMIT: "1" }));
+    expect(await scene.queued()).toBe(0);
+    await scene.until("the lease to have run out", async () => (await scene.leases()) === 0);
+    expect(await sweepLost(scene.pool, 0)).toHaveLength(1);
+    await expectStory(scene, runId, [["lost", "none", null]]);
+    expect(await scene.row(runId)).toMatchObject({ status: "parked", lost_deliveries: 0 });
+  },
+
   "waiting-marked": async (scene, kill) => {
     const { second, open } = await behindAnother(scene, kill);
     expect(await scene.queued()).toBe(2);
@@ -189,20 +199,10 @@ const PLAYS: Readonly<Record<Exclude<CrashPointId, Killed>, (scene: CrashScene, 
     await scene.runIs(runId, "finished");
     await restored(scene);
     await expectStory(scene, runId, [
-      ["lost", "none", null],
+      ["interrupted", "none", null],
       ["settled", null, null],
       ["finished", "none", 1],
     ]);
-  },
-
-  "interrupted-deleted": async (scene, kill) => {
-    const runId = await scene.send("ask");
-    await scene.died(scene.child(kill));
-    expect(await scene.queued()).toBe(0);
-    await scene.until("the lease to have run out", async () => (await scene.leases()) === 0);
-    expect(await sweepLost(scene.pool, 0)).toHaveLength(1);
-    await expectStory(scene, runId, [["lost", "none", null]]);
-    expect(await scene.row(runId)).toMatchObject({ status: "interrupted", lost_deliveries: 0 });
   },
 
   "answer-admitted": (scene, kill) => playAnswer(scene, kill, { died: "unbegun" }),

@@ -65,7 +65,7 @@ describe("a run whose worker is lost", () => {
   it.concurrent("is driven when the others on its worker have ended, and nothing is begun meanwhile", async () => {
     await stage.play(async (scene) => {
       const runId = await scene.send("charge");
-      await scene.died(scene.child({ when: "after", what: "with mine as" }));
+      await scene.died(scene.child({ when: "after", what: "reprise\\.admit_delivery" }));
       const { agent, open } = gate();
       await scene.healthy({ agents: [agent] });
       const other = await scene.send("gate", { threadId: `${scene.threadId}-other` });
@@ -89,7 +89,7 @@ describe("a run whose worker is lost", () => {
   it.concurrent("is handed back by a drain while it waits for the others, and no fault is counted", async () => {
     await stage.play(async (scene) => {
       const runId = await scene.send("charge");
-      await scene.died(scene.child({ when: "after", what: "with mine as" }));
+      await scene.died(scene.child({ when: "after", what: "reprise\\.admit_delivery" }));
       const { agent, open } = gate();
       const worker = await scene.healthy({ agents: [agent] });
       const other = await scene.send("gate", { threadId: `${scene.threadId}-other` });
@@ -99,7 +99,7 @@ describe("a run whose worker is lost", () => {
       );
       const stopped = worker.stop();
       await expectStory(scene, runId, [
-        ["lost", null, null],
+        ["lost", "none", null],
         ["handback", "visibility_expired", null],
       ]);
       open();
