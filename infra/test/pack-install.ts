@@ -148,5 +148,7 @@ function namesOf(index: string): Omit<Entry, "specifier"> {
   );
   const pick = (isType: boolean): readonly string[] =>
     lists.filter((each) => each.isType === isType).map(({ name }) => name.split(" as ").at(-1) ?? name);
-  return { values: pick(false), types: pick(true) };
+  // A module that is there to be preloaded has its one value itself.
+  const consts = [...index.matchAll(/^export const (\w+)/gm)].map(([, constant = ""]) => constant);
+  return { values: [...pick(false), ...consts], types: pick(true) };
 }
