@@ -58,6 +58,31 @@ $begin$;
 `;
 
 /*
+ * take_lease: the thread's lease for a delivery, or null where somebody has it. Waits for nobody: a lease row that is locked by a
+ * holder's open transaction is skipped. Asked again by the same delivery it gives the same fence.
+ */
+const TAKE = `
+create function ${s}.take_lease(thread text, run text, delivery text, worker text, lease_ms bigint) returns bigint language plpgsql as $take$
+declare
+  taken bigint;
+begin
+  perform 1 from ${s}.thread_leases l where l.thread_id = thread for update skip locked;
+  if not found and exists (select 1 from ${s}.thread_leases l where l.thread_id = thread) then
+    return null;
+  end if;
+  insert into ${s}.thread_leases as l (thread_id, run_id, delivery_id, owner, fence, expires_at)
+  values (thread, run, delivery, worker, nextval('${s}.thread_fences'), clock_timestamp() + lease_ms * interval '1 millisecond')
+  on conflict (thread_id) do update set run_id = excluded.run_id, delivery_id = excluded.delivery_id, owner = excluded.owner,
+      expires_at = excluded.expires_at,
+      fence = case when l.delivery_id = excluded.delivery_id and l.expires_at > clock_timestamp() then l.fence else excluded.fence end
+    where l.expires_at <= clock_timestamp() or l.delivery_id = excluded.delivery_id
+  returning l.fence into taken;
+  return taken;
+end
+$take$;
+`;
+
+/*
  * admit_delivery: the run row (if new), what is known of it, and the delivery row; `earlier` never holds this very delivery. The
  * first delivery of a run that begins here needs no redeliveryCause to know its cause: "none". Asking again after a lost reply is harmless. An answer never makes a run: without one the result is null.
  *
@@ -70,77 +95,89 @@ const ADMIT = `
 create function ${s}.admit_delivery(asked json) returns json language plpgsql as $admit$
 #variable_conflict use_column
 declare
-  mine text := asked->>'deliveryId';
-  take json := asked->'take';
+  a record;
+  take record;
   run ${s}.runs;
   lease ${s}.thread_leases;
   is_new boolean := false;
   known json := '[]';
   lower_runs json := '[]';
+  free boolean;
   fence bigint;
   begun json;
 begin
+  -- Read once: each look into a json value parses all of it.
+  select * into a from json_to_record(asked) as x("deliveryId" text, "sqsMessageId" text, "receiveCount" int, kind text, "runId" text,
+    "threadId" text, agent text, "inputHash" text, body text, "queueUrl" text, "replyTo" text, worker text, "traceId" text,
+    "rootSpanId" text, take json);
+  select * into take from json_to_record(a.take) as x("faultLimit" int, "leaseMs" bigint, "graphFingerprint" text);
   -- Looked at first: an insert that conflicts would wait for a put that has the row open, and a frozen holder keeps it open.
-  select * into run from ${s}.runs r where r.run_id = asked->>'runId';
-  if not found and asked->>'kind' = 'run' then
-    insert into ${s}.runs (run_id, thread_id, agent, status, input_hash, body, queue_url, reply_to)
-    values (asked->>'runId', asked->>'threadId', asked->>'agent', 'queued', asked->>'inputHash', asked->>'body', asked->>'queueUrl',
-      asked->>'replyTo')
+  select * into run from ${s}.runs r where r.run_id = a."runId";
+  if not found and a.kind = 'run' then
+    -- A new run comes after every other of its thread, and is running from the start where none of them is open.
+    free := a.take is not null
+      and not exists (select 1 from ${s}.runs o where o.thread_id = a."threadId" and o.status in ('queued', 'running', 'interrupted'))
+      and not exists (select 1 from ${s}.thread_leases l where l.thread_id = a."threadId" and l.expires_at > clock_timestamp());
+    insert into ${s}.runs (run_id, thread_id, agent, status, input_hash, body, queue_url, reply_to, graph_fingerprint)
+    values (a."runId", a."threadId", a.agent, case when free then 'running' else 'queued' end, a."inputHash", a.body, a."queueUrl",
+      a."replyTo", case when free then take."graphFingerprint" end)
     on conflict (run_id) do nothing returning * into run;
     is_new := found;
     if not is_new then
-      select * into run from ${s}.runs r where r.run_id = asked->>'runId';
+      select * into run from ${s}.runs r where r.run_id = a."runId";
     end if;
   end if;
-  if not is_new then
-    if run.waiting_since is not null and asked->>'kind' = 'run' then
-      update ${s}.runs r set waiting_since = null, updated_at = clock_timestamp() where r.run_id = run.run_id;
+  if is_new and free then
+    fence := ${s}.take_lease(run.thread_id, run.run_id, a."deliveryId", a.worker, take."leaseMs");
+    if fence is null then
+      update ${s}.runs r set status = 'queued', graph_fingerprint = null where r.run_id = run.run_id;
     end if;
-    select coalesce(json_agg(json_build_object(
-        'deliveryId', d.delivery_id, 'sqsMessageId', d.sqs_message_id, 'receiveCount', d.receive_count, 'outcome', d.outcome,
-        'traceId', d.trace_id, 'rootSpanId', d.root_span_id, 'startedAtMs', extract(epoch from d.started_at) * 1000) order by d.started_at), '[]')
-      into known
-      from (select * from ${s}.deliveries where run_id = asked->>'runId' and delivery_id <> mine order by started_at desc limit 100) d;
+    run.status := 'queued';
+    run.graph_fingerprint := null;
   end if;
-  select * into lease from ${s}.thread_leases l
-    where l.thread_id = run.thread_id and l.expires_at > clock_timestamp() and l.delivery_id <> mine;
-  select coalesce(json_agg(json_build_object('runId', o.run_id, 'status', o.status) order by o.position), '[]') into lower_runs
-    from ${s}.runs o where o.thread_id = run.thread_id and o.position < run.position
-      and o.status in ('queued', 'running', 'interrupted');
+  if fence is null then
+    if not is_new then
+      if run.waiting_since is not null and a.kind = 'run' then
+        update ${s}.runs r set waiting_since = null, updated_at = clock_timestamp() where r.run_id = run.run_id;
+      end if;
+      select coalesce(json_agg(json_build_object(
+          'deliveryId', d.delivery_id, 'sqsMessageId', d.sqs_message_id, 'receiveCount', d.receive_count, 'outcome', d.outcome,
+          'traceId', d.trace_id, 'rootSpanId', d.root_span_id, 'startedAtMs', extract(epoch from d.started_at) * 1000) order by d.started_at), '[]')
+        into known
+        from (select * from ${s}.deliveries where run_id = a."runId" and delivery_id <> a."deliveryId" order by started_at desc limit 100) d;
+    end if;
+    select * into lease from ${s}.thread_leases l
+      where l.thread_id = run.thread_id and l.expires_at > clock_timestamp() and l.delivery_id <> a."deliveryId";
+    select coalesce(json_agg(json_build_object('runId', o.run_id, 'status', o.status) order by o.position), '[]') into lower_runs
+      from ${s}.runs o where o.thread_id = run.thread_id and o.position < run.position
+        and o.status in ('queued', 'running', 'interrupted');
 
-  if take is not null and run.run_id is not null and lease.thread_id is null and json_array_length(lower_runs) = 0
-    and run.status in ('queued', 'running') and run.input_hash = asked->>'inputHash' and run.thread_id = asked->>'threadId'
-    and run.lost_deliveries + run.failed_deliveries < (take->>'faultLimit')::int then
-    perform 1 from ${s}.thread_leases l where l.thread_id = run.thread_id for update skip locked;
-    if found or not exists (select 1 from ${s}.thread_leases l where l.thread_id = run.thread_id) then
-      insert into ${s}.thread_leases as l (thread_id, run_id, delivery_id, owner, fence, expires_at)
-      values (run.thread_id, run.run_id, mine, asked->>'worker', nextval('${s}.thread_fences'),
-        clock_timestamp() + (take->>'leaseMs')::bigint * interval '1 millisecond')
-      on conflict (thread_id) do update set run_id = excluded.run_id, delivery_id = excluded.delivery_id, owner = excluded.owner,
-          expires_at = excluded.expires_at,
-          fence = case when l.delivery_id = excluded.delivery_id and l.expires_at > clock_timestamp() then l.fence else excluded.fence end
-        where l.expires_at <= clock_timestamp() or l.delivery_id = excluded.delivery_id
-      returning l.fence into fence;
+    if a.take is not null and not is_new and run.run_id is not null and lease.thread_id is null and json_array_length(lower_runs) = 0
+      and run.status in ('queued', 'running') and run.input_hash = a."inputHash" and run.thread_id = a."threadId"
+      and run.lost_deliveries + run.failed_deliveries < take."faultLimit" then
+      fence := ${s}.take_lease(run.thread_id, run.run_id, a."deliveryId", a.worker, take."leaseMs");
       -- Read again under the lease: its holder may have ended the run, and given the thread back, since the first look.
       select * into run from ${s}.runs r where r.run_id = run.run_id;
       if fence is not null and run.status not in ('queued', 'running') then
-        delete from ${s}.thread_leases l where l.thread_id = run.thread_id and l.delivery_id = mine;
+        delete from ${s}.thread_leases l where l.thread_id = run.thread_id and l.delivery_id = a."deliveryId";
         fence := null;
       end if;
     end if;
   end if;
-  insert into ${s}.deliveries (delivery_id, sqs_message_id, receive_count, run_id, thread_id, worker, trace_id, root_span_id, cause)
-  values (mine, asked->>'sqsMessageId', (asked->>'receiveCount')::int, asked->>'runId', asked->>'threadId', asked->>'worker',
-    asked->>'traceId', asked->>'rootSpanId',
-    case when is_new and fence is not null and coalesce((asked->>'receiveCount')::int, 1) <= 1 then 'none' end)
+  insert into ${s}.deliveries (delivery_id, sqs_message_id, receive_count, run_id, thread_id, worker, trace_id, root_span_id, cause, fence, last_beat)
+  values (a."deliveryId", a."sqsMessageId", a."receiveCount", a."runId", a."threadId", a.worker, a."traceId", a."rootSpanId",
+    case when is_new and fence is not null and coalesce(a."receiveCount", 1) <= 1 then 'none' end,
+    case when is_new then fence end, case when is_new and fence is not null then clock_timestamp() end)
   on conflict (delivery_id) do nothing;
   if run.run_id is null then
-    return json_build_object('deliveryId', mine, 'run', null);
+    return json_build_object('deliveryId', a."deliveryId", 'run', null);
   end if;
   if fence is not null then
-    begun := ${s}.begin_delivery(run.run_id, mine, fence, asked->>'sqsMessageId', take->>'graphFingerprint', false);
+    -- What begin_delivery would find of a run that was made just now.
+    begun := case when is_new then '{"mine":1,"cancel_asked":false,"faults":0,"lost":[],"counted":[],"standing":{"first_step":null,"latest_step":null,"latest_checkpoint_id":null}}'::json
+      else ${s}.begin_delivery(run.run_id, a."deliveryId", fence, a."sqsMessageId", take."graphFingerprint", false) end;
   end if;
-  return json_build_object('deliveryId', mine,
+  return json_build_object('deliveryId', a."deliveryId",
     'run', json_build_object('run_id', run.run_id, 'thread_id', run.thread_id, 'agent', run.agent, 'position', run.position::text,
       'status', run.status, 'input_hash', run.input_hash, 'graph_fingerprint', run.graph_fingerprint,
       'first_checkpoint_id', run.first_checkpoint_id, 'latest_checkpoint_id', run.latest_checkpoint_id, 'latest_step', run.latest_step,
@@ -162,39 +199,41 @@ $admit$;
 const END = `
 create function ${s}.end_delivery(asked json) returns json language plpgsql as $end$
 declare
+  a record;
   held boolean := true;
   done boolean;
 begin
-  if asked->'interrupted' is not null then
-    perform 1 from ${s}.thread_leases l where l.thread_id = asked->>'threadId' and l.fence = (asked->>'fence')::bigint for update;
+  select * into a from json_to_record(asked) as x("deliveryId" text, "runId" text, "threadId" text, fence bigint, outcome text, code text,
+    reason text, finished json, interrupted json);
+  if a.interrupted is not null then
+    perform 1 from ${s}.thread_leases l where l.thread_id = a."threadId" and l.fence = a.fence for update;
     if found then
-      update ${s}.runs r set status = 'interrupted', interrupts = asked->'interrupted'->>'interrupts', error_code = null, error_text = null,
+      update ${s}.runs r set status = 'interrupted', interrupts = a.interrupted->>'interrupts', error_code = null, error_text = null,
         updated_at = clock_timestamp(), ended_at = null
-      where r.run_id = asked->>'runId' and r.cancel_requested_at is null;
+      where r.run_id = a."runId" and r.cancel_requested_at is null;
       if not found then
-        return json_build_object('deliveryId', asked->>'deliveryId', 'held', true, 'ended', false, 'cancelAsked', true);
+        return json_build_object('deliveryId', a."deliveryId", 'held', true, 'ended', false, 'cancelAsked', true);
       end if;
     end if;
   end if;
-  if asked->>'fence' is not null then
-    delete from ${s}.thread_leases l where l.thread_id = asked->>'threadId' and l.fence = (asked->>'fence')::bigint;
+  if a.fence is not null then
+    delete from ${s}.thread_leases l where l.thread_id = a."threadId" and l.fence = a.fence;
     held := found;
   end if;
-  if not held and (asked->'finished' is not null or asked->'interrupted' is not null) then
-    return json_build_object('deliveryId', asked->>'deliveryId', 'held', false, 'ended', false);
+  if not held and (a.finished is not null or a.interrupted is not null) then
+    return json_build_object('deliveryId', a."deliveryId", 'held', false, 'ended', false);
   end if;
-  if asked->'finished' is not null then
-    update ${s}.runs r set status = 'finished', result = asked->'finished'->>'result', interrupts = null, error_code = null,
+  if a.finished is not null then
+    update ${s}.runs r set status = 'finished', result = a.finished->>'result', interrupts = null, error_code = null,
       error_text = null, updated_at = clock_timestamp(), ended_at = clock_timestamp()
-    where r.run_id = asked->>'runId';
+    where r.run_id = a."runId";
   end if;
-  update ${s}.deliveries d set ended_at = clock_timestamp(), outcome = asked->>'outcome', outcome_code = asked->>'code',
-    outcome_reason = asked->>'reason'
-  where d.delivery_id = asked->>'deliveryId' and d.ended_at is null;
+  update ${s}.deliveries d set ended_at = clock_timestamp(), outcome = a.outcome, outcome_code = a.code, outcome_reason = a.reason
+  where d.delivery_id = a."deliveryId" and d.ended_at is null;
   done := found;
-  return json_build_object('deliveryId', asked->>'deliveryId', 'held', held, 'ended', done);
+  return json_build_object('deliveryId', a."deliveryId", 'held', held, 'ended', done);
 end
 $end$;
 `;
 
-export const deliveryMigration: Migration = { id: "worker-003-delivery-functions", sql: BEGIN + ADMIT + END };
+export const deliveryMigration: Migration = { id: "worker-003-delivery-functions", sql: BEGIN + TAKE + ADMIT + END };

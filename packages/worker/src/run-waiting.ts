@@ -27,22 +27,22 @@ const waitingSchema = z.object({
 });
 
 /**
- * Sends the first waiting run of every free thread (or of one thread). Safe from any number of workers at once: rows are
+ * Sends the first waiting run of every free thread (or of some threads). Safe from any number of workers at once: rows are
  * marked under `skip locked`, and a message sent twice is one run (`run_id`).
  *
  * @returns the run ids sent
  */
-export async function sendWaiting(parts: WaitingParts, threadId?: string): Promise<readonly string[]> {
+export async function sendWaiting(parts: WaitingParts, threadIds?: readonly string[]): Promise<readonly string[]> {
   const { rows } = await parts.db.query(
     `update ${s}.runs set resent_at = clock_timestamp() where run_id in (
        select w.run_id from ${s}.runs w
-       where w.waiting_since is not null and w.status = 'queued' and w.queue_url = $2 and ($1::text is null or w.thread_id = $1)
+       where w.waiting_since is not null and w.status = 'queued' and w.queue_url = $2 and ($1::text[] is null or w.thread_id = any($1))
          and (w.resent_at is null or w.resent_at < clock_timestamp() - interval '${RESEND_AFTER_SECONDS} seconds')
          and not exists (select 1 from ${s}.runs o where o.thread_id = w.thread_id and o.position < w.position
            and o.status in ('queued', 'running', 'interrupted'))
        order by w.position limit ${SEND_MAX} for update skip locked)
      returning run_id, thread_id, body, message_attributes`,
-    [threadId ?? null, parts.queueUrl],
+    [threadIds ?? null, parts.queueUrl],
   );
   const waiting = rows.map((row) => waitingSchema.parse(row));
   for (const run of waiting) await send(parts, run);

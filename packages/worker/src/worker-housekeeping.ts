@@ -14,12 +14,14 @@ export interface Housekeeping {
   /** What became of this worker's completions so far. */
   completions(): CompletionCounts;
   stop(): void;
-  /** After the last delivery: sends the completions that are left. May be left waiting; another worker's look finds the rest. */
+  /** After the last delivery: sends what waits for the threads just freed, and the completions that are left. May be left waiting; another worker's look finds the rest. */
   settle(): Promise<void>;
 }
 
 /** Looked at this often for runs whose turn has come and that nobody sent. */
 const WAITING_EVERY_MS = 15_000;
+/** A thread that freed is looked at this much later, with those that free meanwhile. Short beside a message's way through SQS. */
+const FREED_GATHER_MS = 20;
 /** Looked at this often for completions that nobody has sent yet, give or take a third. */
 const COMPLETIONS_EVERY_MS = 5_000;
 /** Looked at this often for lost deliveries, give or take a third, so that workers started together do not look together. */
@@ -28,10 +30,17 @@ const SWEEP_EVERY_MS = 60_000;
 const SILENT_EXTRA_MS = 60_000;
 
 export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housekeeping {
-  const look = (threadId?: string): void => {
-    sendWaiting({ db: parts.pool, client, queueUrl: parts.queue.url }, threadId).catch((error: unknown) =>
+  const look = async (threadIds?: readonly string[]): Promise<void> => {
+    await sendWaiting({ db: parts.pool, client, queueUrl: parts.queue.url }, threadIds).catch((error: unknown) =>
       parts.log.warn({ error: errorText(error) }, "waiting runs could not be sent; the next look tries again"),
     );
+  };
+  // Threads that free together are looked at together: a look for each was a statement a message. Bounded by the worker's slots.
+  let freed = new Set<string>();
+  const lookAtFreed = async (): Promise<void> => {
+    const threadIds = [...freed];
+    freed = new Set();
+    if (threadIds.length > 0) await look(threadIds);
   };
   const cancel = (): void => {
     endAskedRuns(parts.pool).catch((error: unknown) =>
@@ -52,7 +61,7 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
     log: parts.log,
   });
   const timers = [
-    setInterval(() => look(), WAITING_EVERY_MS),
+    setInterval(() => void look(), WAITING_EVERY_MS),
     setInterval(() => void outbox.look(), COMPLETIONS_EVERY_MS * (1 + (parts.random() - 0.5) / 1.5)),
     setInterval(cancel, WAITING_EVERY_MS),
     setInterval(sweep, SWEEP_EVERY_MS * (1 + (parts.random() - 0.5) / 1.5)),
@@ -60,12 +69,16 @@ export function startHousekeeping(parts: WorkerParts, client: SQSClient): Housek
   for (const timer of timers) timer.unref();
   return {
     threadFreed: (threadId) => {
-      look(threadId);
+      if (freed.size === 0) setTimeout(() => void lookAtFreed(), FREED_GATHER_MS);
+      freed.add(threadId);
       outbox.poke();
     },
     completions: () => outbox.counts(),
     stop: () => timers.forEach(clearInterval),
-    settle: () => outbox.settle(),
+    settle: async () => {
+      await lookAtFreed();
+      await outbox.settle();
+    },
   };
 }
 
