@@ -30,7 +30,7 @@ export interface EndedDelivery {
 }
 
 /** Deliveries that end within this share a statement, milliseconds. */
-const GATHER_MS = 4;
+const GATHER_MS = 8;
 
 const answerSchema = z.object({
   ended: z.object({

@@ -1,24 +1,24 @@
 // The leased part of a delivery: bury the lost, name the cause, decide how to resume, drive the graph, mark the end.
 
 import { RunControl } from "@langchain/langgraph";
-import { trace } from "@opentelemetry/api";
-import { ATTR, EVENT, isControlFlow, recordError } from "@reprise/tracing";
+import { ATTR, isControlFlow, recordError } from "@reprise/tracing";
 import { type Agent, loadedInput } from "./agent.ts";
 import { recordAnswer, useAnswer } from "./answer.ts";
 import type { Delivery, Ending, WorkerParts } from "./delivery.ts";
 import { redeliveryCause } from "./delivery-cause.ts";
 import { type Deadline, startDeadline } from "./delivery-deadline.ts";
+import { saverFor, startLease } from "./delivery-lease.ts";
 import { linkEarlier } from "./delivery-links.ts";
-import { type BegunDelivery, beatDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
-import { type DeliverySaver, deliverySaver } from "./delivery-saver.ts";
-import { errorText, WorkerError } from "./errors.ts";
+import { type BegunDelivery, beginDelivery, type LostDeliveryRow, noteCause } from "./delivery-rows.ts";
+import type { DeliverySaver } from "./delivery-saver.ts";
+import { WorkerError } from "./errors.ts";
 import { type DriveResult, drive, type Invocation } from "./graph.ts";
 import { NodeBodies } from "./graph-bodies.ts";
 import { closeOpenCalls } from "./graph-close.ts";
 import { decideResume, type ResumeDecision } from "./graph-resume.ts";
 import { graphFit, readThread, type ThreadState } from "./graph-state.ts";
 import { pause } from "./intake-pause.ts";
-import { Lease } from "./lease.ts";
+import type { Lease } from "./lease.ts";
 import type { AnswerRequest, RunRequest } from "./message.ts";
 import { workAlone } from "./run-alone.ts";
 import { type Cancel, startCancel } from "./run-cancel.ts";
@@ -292,64 +292,4 @@ async function bodiesEnded({ parts, lease }: RunContext, bodies: NodeBodies): Pr
     "the run was stopped and nodes of it go on; its lease is held until they end",
   );
   await bodies.ended(AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced]));
-}
-
-type Cancellable = LeasedRun & { readonly cancel: Cancel };
-
-function startLease(parts: WorkerParts, delivery: Delivery, leased: Cancellable): Lease {
-  const { threadId } = leased.request;
-  const lease = new Lease(
-    {
-      visibilityMs: parts.config.visibilitySeconds * 1000,
-      clock: parts.clock,
-      random: parts.random,
-      beats: parts.beats,
-      extend: (visibilityMs) => parts.settler.extend(delivery.receipt.handle, visibilityMs / 1000),
-      renew: async (leaseMs) => {
-        const beat = { deliveryId: delivery.deliveryId, threadId, fence: leased.fence, leaseMs };
-        const { held, cancelAsked } = await beatDelivery(parts.pool, beat);
-        if (held && cancelAsked) leased.cancel.ask();
-        return held;
-      },
-      onLost: (error) => {
-        delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
-        parts.log.warn({}, error.message);
-      },
-      onWallNear: () => {
-        delivery.root.addEvent(EVENT.leaseWallNear);
-        parts.log.warn(
-          {},
-          "SQS's twelve hours are nearly over: the run stops at its next checkpoint and is given back",
-        );
-      },
-      onBeatFailed: (error) => parts.log.warn({ error: errorText(error) }, "a beat failed; trying again"),
-    },
-    delivery.receivedAt,
-  );
-  lease.start();
-  return lease;
-}
-
-function saverFor(
-  parts: WorkerParts,
-  delivery: Delivery,
-  leased: Cancellable & { readonly lease: Lease },
-): DeliverySaver {
-  const context = trace.getActiveSpan()?.spanContext();
-  return deliverySaver({
-    pool: parts.pool,
-    schema: parts.config.checkpointSchema,
-    runId: leased.request.runId,
-    threadId: leased.request.threadId,
-    fence: leased.fence,
-    isLive: () => leased.lease.isLive(),
-    onCancelAsked: () => leased.cancel.ask(),
-    metadata: {
-      run_id: leased.request.runId,
-      delivery_id: delivery.deliveryId,
-      worker: parts.worker,
-      ...(delivery.receiveCount === undefined ? {} : { receive_count: delivery.receiveCount }),
-      ...(context === undefined ? {} : { trace_id: context.traceId, root_span_id: context.spanId }),
-    },
-  });
 }

@@ -153,6 +153,7 @@ async function cancelled(context: RunContext): Promise<Ending> {
 async function finish(context: RunContext, values: unknown, reason: string): Promise<Ending> {
   const { parts, request, delivery, lease, fence } = context;
   const result = cut(JSON.stringify(context.agent.result(values)) ?? "null");
+  delivery.freeSlot();
   await lease.stop();
   const release = { threadId: request.threadId, fence };
   const finished = { runId: request.runId, result };
@@ -172,6 +173,7 @@ async function endWaiting(
   how: { readonly outcome: "interrupted" | "settled"; readonly reason: string },
 ): Promise<Ending> {
   const { parts, request, delivery, lease, fence } = context;
+  delivery.freeSlot();
   await lease.stop();
   const release = { threadId: request.threadId, fence };
   const interrupted = { runId: request.runId, interrupts };
