@@ -73,7 +73,7 @@ describe("one trace of 100,000 spans", () => {
       h.fail(root);
       // 5,000 undecided, then the share decides: it says no, and the error at the end brings the root back.
       expect(most).toBeGreaterThan(4_800);
-    expect(most).toBeLessThanOrEqual(5_000);
+      expect(most).toBeLessThanOrEqual(5_000);
       expect(await h.exported()).toEqual(["root"]);
       const { forcedByCap, spansDropped, spansExported, broughtBack } = h.tail.stats();
       expect({ forcedByCap, broughtBack }).toMatchObject({ forcedByCap: { spans_per_trace: 1 }, broughtBack: 1 });
