@@ -1,31 +1,15 @@
 // What a refused or parked message leaves in the traces: one span, with the code and the reason's outcome.
 import { Annotation, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { context, trace } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import {
-  BasicTracerProvider,
-  InMemorySpanExporter,
-  type ReadableSpan,
-  SimpleSpanProcessor,
-} from "@opentelemetry/sdk-trace-base";
+import type { ReadableSpan } from "@opentelemetry/sdk-trace-base";
 import { ATTR } from "@reprise/tracing";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { spansInMemory } from "../../tracing/test/memory-telemetry.ts";
 import { type AgentGraph, defineAgent } from "../src/agent.ts";
 import { sendAnswer } from "../src/producer.ts";
 import { scene } from "./scene.ts";
 import { twoSteps } from "./scene-agent.ts";
 
-const exporter = new InMemorySpanExporter();
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
-});
-afterAll(() => {
-  trace.disable();
-  context.disable();
-});
-beforeEach(() => exporter.reset());
-
+const exporter = spansInMemory();
 const roots = (): readonly ReadableSpan[] =>
   exporter.getFinishedSpans().filter((span) => span.name.startsWith("process "));
 const agent = defineAgent({ name: "steps", graph: twoSteps() });

@@ -1,54 +1,9 @@
 // Proves the lease of one delivery on a clock of its own: what keeps it, what loses it, and what it does afterwards.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WorkerError } from "../src/errors.ts";
-import { type Clock, Lease } from "../src/lease.ts";
+import { Lease } from "../src/lease.ts";
 import { BeatRounds } from "../src/lease-beats.ts";
-
-/** Timers run only when time is advanced; a blocked event loop is time that passes without them. */
-class FakeClock implements Clock {
-  time = 0;
-  /** Node's timers cut fractions of a millisecond off, so they may fire before their time by the monotonic clock. */
-  firesEarlyMs = 0;
-  #timers: { readonly at: number; readonly run: () => void }[] = [];
-
-  now(): number {
-    return this.time;
-  }
-
-  after(ms: number, run: () => void): () => void {
-    const timer = { at: this.time + ms, run };
-    this.#timers.push(timer);
-    return () => {
-      this.#timers = this.#timers.filter((other) => other !== timer);
-    };
-  }
-
-  get pending(): number {
-    return this.#timers.length;
-  }
-
-  block(ms: number): void {
-    this.time += ms;
-  }
-
-  async advance(ms: number): Promise<void> {
-    const end = this.time + ms;
-    for (;;) {
-      const due = this.#timers.filter((timer) => timer.at - this.firesEarlyMs <= end).sort((a, b) => a.at - b.at)[0];
-      if (due === undefined) break;
-      this.time = Math.max(this.time, due.at - this.firesEarlyMs);
-      this.#timers = this.#timers.filter((other) => other !== due);
-      due.run();
-      await settled();
-    }
-    this.time = Math.max(this.time, end);
-    await settled();
-  }
-}
-
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-}
+import { FakeClock } from "./fake-clock.ts";
 
 const failure = (name: string): Error => Object.assign(new Error(`SQS said ${name}`), { name });
 

@@ -1,8 +1,10 @@
-// A clock for the health tests: time passes when told to, timers run in their order, and a blocked loop lets none of them run.
+// A clock for tests: time passes when told to, timers run in their order, and a blocked loop lets none of them run.
 import type { Clock } from "../src/lease.ts";
 
-export class HealthClock implements Clock {
+export class FakeClock implements Clock {
   time = 0;
+  /** Node's timers cut fractions of a millisecond off, so they may fire before their time by the monotonic clock. */
+  firesEarlyMs = 0;
   #timers: { readonly at: number; readonly run: () => void }[] = [];
 
   readonly now = (): number => this.time;
@@ -26,9 +28,11 @@ export class HealthClock implements Clock {
   async advance(ms: number): Promise<void> {
     const end = this.time + ms;
     for (;;) {
-      const due = this.#timers.filter(({ at }) => at <= end).sort((one, other) => one.at - other.at)[0];
+      const due = this.#timers
+        .filter(({ at }) => at - this.firesEarlyMs <= end)
+        .sort((one, other) => one.at - other.at)[0];
       if (due === undefined) break;
-      this.time = Math.max(this.time, due.at);
+      this.time = Math.max(this.time, due.at - this.firesEarlyMs);
       this.#timers = this.#timers.filter((other) => other !== due);
       due.run();
       await new Promise((resolve) => setImmediate(resolve));
