@@ -6,28 +6,9 @@ import { join } from "node:path";
 import type { OtlpSpan } from "@reprise/tracing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { span } from "../../../packages/tracing/test/otlp-spans.ts";
 import { openSinkFile } from "../src/sink-file.ts";
 import { createSinkStore } from "../src/sink-store.ts";
-
-const TRACE = "4f9c1d2e000000000000000000000001";
-
-/** A span that starts and lasts so many milliseconds after the trace's begin. */
-const span = (id: number, from: number, lasts: number, more: Partial<OtlpSpan> = {}): OtlpSpan => ({
-  traceId: TRACE,
-  spanId: id.toString(16).padStart(16, "0"),
-  name: `span ${id}`,
-  kind: "INTERNAL",
-  startTimeUnixNano: String(1_700_000_000_000_000_000n + BigInt(Math.round(from * 1e6))),
-  endTimeUnixNano: String(1_700_000_000_000_000_000n + BigInt(Math.round((from + lasts) * 1e6))),
-  durationMs: lasts,
-  status: { code: "UNSET" },
-  attributes: {},
-  events: [],
-  links: [],
-  resource: {},
-  scope: "",
-  ...more,
-});
 
 describe("the store", () => {
   it("drops the oldest trace over either bound and counts what it dropped", () => {

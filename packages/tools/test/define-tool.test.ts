@@ -164,7 +164,7 @@ describe("wrapTool", () => {
     expect(seen).toEqual([{ args: { amount: "5" }, key, signal: true, thread: "t1" }]);
   });
 
-  it("judges what the body throws as any other body's: unknown, without the tool's own words for an error", async () => {
+  it("judges what the body throws as every other body's: unknown, without the tool's own words for an error", async () => {
     const failing = tool(
       async () => {
         throw new Error("timeout, please try again");

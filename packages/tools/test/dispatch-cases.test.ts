@@ -2,12 +2,10 @@
 
 import { ToolMessage } from "@langchain/core/messages";
 import { Command, interrupt } from "@langchain/langgraph";
-import { context, trace } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { ATTR } from "@reprise/tracing";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { spansInMemory } from "../../tracing/test/memory-telemetry.ts";
 import { defineTool, type EffectTool, toolsOf } from "../src/define-tool.ts";
 import type { LookupResult, ToolContext } from "../src/dispatch-call.ts";
 import type { EffectPolicy, Ledger } from "../src/effect.ts";
@@ -16,17 +14,8 @@ import { deriveKey, fingerprintArgs } from "../src/key.ts";
 import { stripeProfile } from "../src/profiles.ts";
 import { buildAgent, configOf, input, replies, scopeOf, type Turn } from "./agent.ts";
 
-const exporter = new InMemorySpanExporter();
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
-});
-afterAll(() => {
-  trace.disable();
-  context.disable();
-});
+const exporter = spansInMemory();
 const fetchBefore = globalThis.fetch;
-beforeEach(() => exporter.reset());
 afterEach(() => {
   globalThis.fetch = fetchBefore;
 });

@@ -212,7 +212,7 @@ describe("the rows of the Postgres ledger", () => {
     expect(ledger.seenDropped).toBe(0);
   });
 
-  it("claims and settles in one statement each, without session state: any pooler may stand between", async () => {
+  it("claims and settles in one statement each, without session state: a pooler of whatever kind may stand between", async () => {
     const key = randomUUID();
     const statements: { readonly text: string; readonly values: number }[] = [];
     const ledger = new PostgresLedger({

@@ -1,12 +1,11 @@
 // Clients that tools really use: one that takes the key, one that retries on its own, one that mints its own token; and a proxy
 // that strips the header. What the tool's span shows of each, and what it cannot.
 
-import { context, diag, trace } from "@opentelemetry/api";
-import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import { diag } from "@opentelemetry/api";
 import { ATTR } from "@reprise/tracing";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { spansInMemory } from "../../tracing/test/memory-telemetry.ts";
 import { defineTool } from "../src/define-tool.ts";
 import type { ToolContext } from "../src/dispatch-call.ts";
 import { MemoryLedger } from "../src/effect-memory.ts";
@@ -16,19 +15,10 @@ import { buildAgent, configOf, input, replies, scopeOf } from "./agent.ts";
 
 type Fetch = typeof globalThis.fetch;
 
-const exporter = new InMemorySpanExporter();
+const exporter = spansInMemory();
 const warnings: string[] = [];
 const fetchBefore = globalThis.fetch;
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
-});
-afterAll(() => {
-  trace.disable();
-  context.disable();
-});
 beforeEach(() => {
-  exporter.reset();
   warnings.length = 0;
   const silent = (): void => undefined;
   const warn = (text: string): void => void warnings.push(text);

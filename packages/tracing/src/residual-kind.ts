@@ -5,7 +5,7 @@ import type { Interval, ResidualSpan } from "./residual.ts";
 
 /**
  * `model_wait`: a model was asked and has said nothing yet. `streaming`: it is answering, from its first token on. `runtime`: a short
- * gap of a delivery or its graph, between two steps, that fits no constant. `unattributed`: any other, the ones worth a look.
+ * gap of a delivery or its graph, between two steps, that fits no constant. `unattributed`: all others, the ones worth a look.
  */
 export type IntervalKind = "model_wait" | "streaming" | "runtime" | "unattributed";
 

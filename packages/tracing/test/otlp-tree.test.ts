@@ -6,26 +6,8 @@ import { ATTR } from "../src/names.ts";
 import { type OtlpSpan, readTraceRequest } from "../src/otlp-span.ts";
 import { traceOf } from "../src/otlp-trace.ts";
 import { renderTrace, residualMs, showDuration } from "../src/otlp-tree.ts";
+import { span, TRACE } from "./otlp-spans.ts";
 
-const TRACE = "4f9c1d2e000000000000000000000001";
-
-/** A span that starts and lasts so many milliseconds after the trace's begin. */
-const span = (id: number, from: number, lasts: number, more: Partial<OtlpSpan> = {}): OtlpSpan => ({
-  traceId: TRACE,
-  spanId: id.toString(16).padStart(16, "0"),
-  name: `span ${id}`,
-  kind: "INTERNAL",
-  startTimeUnixNano: String(1_700_000_000_000_000_000n + BigInt(Math.round(from * 1e6))),
-  endTimeUnixNano: String(1_700_000_000_000_000_000n + BigInt(Math.round((from + lasts) * 1e6))),
-  durationMs: lasts,
-  status: { code: "UNSET" },
-  attributes: {},
-  events: [],
-  links: [],
-  resource: {},
-  scope: "",
-  ...more,
-});
 const childOf = (parent: number): Partial<OtlpSpan> => ({ parentSpanId: parent.toString(16).padStart(16, "0") });
 
 const wire = (over: Record<string, unknown> = {}): unknown => ({

@@ -71,7 +71,7 @@ interface Forwarded {
 
 async function forward(request: IncomingMessage, upstream: string, dropped: ReadonlySet<string>): Promise<Forwarded> {
   const pieces: Buffer[] = [];
-  // Node types the pieces as any; without an encoding set they are Buffers.
+  // Node leaves the pieces untyped; without an encoding set they are Buffers.
   for await (const piece of request) pieces.push(piece as Buffer);
   const body = Buffer.concat(pieces);
   const headers = Object.entries(request.headers).flatMap(([name, value]) =>
