@@ -109,7 +109,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of request) {
-    // Node types the pieces as any; without an encoding set they are Buffers.
+    // Node leaves the pieces untyped; without an encoding set they are Buffers.
     const buffer = piece as Buffer;
     bytes += buffer.length;
     if (bytes > BODY_BYTES_MAX) return null;
