@@ -1,5 +1,6 @@
 // A fenced transaction in one round trip: what the saver writes is sent without waiting, and everything is answered at COMMIT.
 import type { Duplex } from "node:stream";
+import { withoutSpans } from "@reprise/tracing";
 import type pg from "pg";
 import { FenceLost, ToolsError } from "./errors.ts";
 import { ASSERT_FENCE_SQL, type FenceRef, isFenceLostError } from "./fence.ts";
@@ -19,6 +20,8 @@ export function isPipelining(client: pg.PoolClient): boolean {
  * BEGIN, the fence, the writes and COMMIT go out together; k + 4 round trips become one. A statement that fails aborts the
  * transaction, so that those behind it are refused and COMMIT ends it as a rollback, without an error of its own: the first
  * failure is what COMMIT rejects with. The fence therefore has to raise: a result of no rows would be seen after the commit.
+ * Its statements leave no spans of their own: they would all last as long as the round trip, which is the saver's span
+ * (fence-pool.test.ts), and eighty of them cost a run more than anything else in its trace.
  */
 export class PipelinedClient {
   readonly #client: pg.PoolClient;
@@ -94,7 +97,7 @@ export class PipelinedClient {
   }
 
   #send(text: string, values?: unknown[]): QueryAnswer {
-    const sent = this.#client.query(text, values);
+    const sent = withoutSpans(() => this.#client.query(text, values));
     // Looked at in #firstFailure; until then a rejection must not count as unhandled.
     sent.catch(() => undefined);
     this.#sent.push(sent);

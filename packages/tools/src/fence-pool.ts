@@ -1,4 +1,6 @@
 // A pool for PostgresSaver whose every transaction first asserts the thread's fence: a stale writer stores nothing.
+import { trace } from "@opentelemetry/api";
+import { ATTR } from "@reprise/tracing";
 import type pg from "pg";
 import { FenceLost, ToolsError } from "./errors.ts";
 import { ASSERT_FENCE_SQL, type FenceRef, isFenceLostError } from "./fence.ts";
@@ -27,7 +29,9 @@ export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOp
     // The pool belongs to the caller: a saver's end() must not close it under other deliveries.
     end: async (): Promise<void> => undefined,
     connect: async () => {
+      const askedAt = performance.now();
       const client = await pool.connect();
+      sayWait(performance.now() - askedAt);
       const Client = isPipelining(client) ? PipelinedClient : FencedClient;
       return new Client(client, fence, options.beforeCommit ?? []);
     },
@@ -36,6 +40,14 @@ export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOp
   // (@langchain/langgraph-checkpoint-postgres 1.0.5 dist/index.js); test/fence-pool.real.test.ts runs all of them.
   return facade as unknown as pg.Pool;
 }
+
+/** On the saver's span: a pool that is too small is then a figure, and not a gap before the first statement. */
+function sayWait(ms: number): void {
+  if (ms >= WAIT_SAID_MS) trace.getActiveSpan()?.setAttribute(ATTR.checkpointPoolWaitMs, Math.round(ms));
+}
+
+/** Less is the event loop's own. */
+const WAIT_SAID_MS = 2;
 
 type QueryAnswer = Promise<pg.QueryResult>;
 

@@ -81,6 +81,7 @@ export const ATTR = {
   toolKeySent: "tool.key_sent",
   // checkpoint
   checkpointStep: "checkpoint.step",
+  checkpointPoolWaitMs: "checkpoint.pool_wait_ms",
   checkpointBytes: "checkpoint.bytes",
   checkpointId: "checkpoint.id",
   checkpointParentId: "checkpoint.parent_id",

@@ -153,7 +153,8 @@ function standardInstrumentations(): Instrumentation[] {
   return [
     new UndiciInstrumentation({ requireParentforSpans: true, ignoreRequestHook: isTraceUpload }),
     new HttpInstrumentation({ requireParentforOutgoingSpans: true, requireParentforIncomingSpans: true }),
-    new PgInstrumentation({ requireParentSpan: true }),
+    // A span for each look into the pool would be as many as the queries; a checkpoint says how long it waited for one.
+    new PgInstrumentation({ requireParentSpan: true, ignoreConnectSpans: true }),
     // Its own HTTP requests would stand as a second span under each call.
     new AwsInstrumentation({ suppressInternalInstrumentation: true }),
   ];

@@ -6,7 +6,7 @@ import { HumanMessage } from "@langchain/core/messages";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { SpanStatusCode, trace } from "@opentelemetry/api";
 import { describe, expect, it } from "vitest";
-import { modelSpanHandler, traceGraph, traceModelCall } from "../src/langgraph/index.ts";
+import { MODEL_SPANS, modelSpanHandler, traceGraph, traceModelCall } from "../src/langgraph/index.ts";
 import { responseAttributes } from "../src/langgraph/model-response.ts";
 import { ModelStream } from "../src/langgraph/model-stream.ts";
 import { withSpan } from "../src/span.ts";
@@ -216,6 +216,54 @@ describe("the handler where a graph calls models itself", () => {
         1,
       );
     }
+  });
+});
+
+describe("the handler that a traced graph lends its nodes and edges", () => {
+  const lent = { configurable: { [MODEL_SPANS]: modelSpanHandler } };
+  const say = () => new ScriptedModel([{ at: 0, text: "x" }]);
+
+  it("hears the models of a node and of an edge's function, and none without being asked to", async () => {
+    const graph = traceGraph(
+      new StateGraph(MessagesAnnotation)
+        .addNode("talk", async (_, config) => {
+          await say().invoke("x", config);
+          return {};
+        })
+        .addEdge(START, "talk")
+        .addConditionalEdges("talk", async (_, config) => {
+          await say().invoke("y", config);
+          return END;
+        })
+        .compile(),
+    );
+    await graph.invoke({ messages: [] });
+    expect(telemetry.spans("model:scripted-1")).toEqual([]);
+    await withSpan("run", {}, () => graph.invoke({ messages: [] }, lent));
+    const node = telemetry.spans("node:talk").at(-1)?.spanContext().spanId;
+    const run = telemetry.only("run").spanContext().spanId;
+    expect(telemetry.spans("model:scripted-1").map(parentId)).toEqual([node, run]);
+  });
+
+  it("hears a model once in a subgraph, and beside a handler that the whole graph has", async () => {
+    const inner = graphOf((config) => say().invoke("x", config));
+    const outer = traceGraph(
+      new StateGraph(MessagesAnnotation).addNode("sub", inner).addEdge(START, "sub").addEdge("sub", END).compile(),
+    );
+    await outer.invoke({ messages: [] }, lent);
+    expect(telemetry.spans("model:scripted-1")).toHaveLength(1);
+    await outer.invoke({ messages: [] }, { ...lent, callbacks: [modelSpanHandler()] });
+    expect(telemetry.spans("model:scripted-1")).toHaveLength(2);
+    await outer.invoke({ messages: [] }, { ...lent, callbacks: [BaseCallbackHandler.fromMethods({})] });
+    expect(telemetry.spans("model:scripted-1")).toHaveLength(3);
+  });
+
+  it("ends the span of a stream that the node left early, before the node's", async () => {
+    const graph = graphOf(async (config) => {
+      for await (const _ of await new ScriptedModel(script).stream("hello", config)) break;
+    });
+    await graph.invoke({ messages: [] }, lent);
+    expect(telemetry.spans().map((span) => span.name)).toEqual(["model:scripted-1", "node:talk"]);
   });
 });
 

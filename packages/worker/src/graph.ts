@@ -3,7 +3,7 @@ import { Command, GraphDrained, isInterrupted, type RunControl } from "@langchai
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { type EffectScope, withEffects } from "@reprise/tools/langgraph";
 import { SPAN, withSpan } from "@reprise/tracing";
-import { modelSpanHandler, NODE_BODIES, type OnNodeBody } from "@reprise/tracing/langgraph";
+import { MODEL_SPANS, modelSpanHandler, NODE_BODIES, type OnNodeBody } from "@reprise/tracing/langgraph";
 import type { Agent } from "./agent.ts";
 import { LENT_SAVER } from "./graph-state.ts";
 
@@ -56,6 +56,7 @@ function invoke(agent: Agent, invocation: Invocation, parts: DriveParts): Promis
       // `durability` does not reach a graph that a tool invokes without its config; this key does (facts/users, fact 1).
       __pregel_durability: "sync",
       [NODE_BODIES]: parts.onBody,
+      [MODEL_SPANS]: modelSpanHandler,
       // An answer to an interrupt that is no longer pending must be refused, never given to the next question.
       ...(invocation.kind === "answer" ? { __pregel_strict_resume: true } : {}),
     },
@@ -64,7 +65,6 @@ function invoke(agent: Agent, invocation: Invocation, parts: DriveParts): Promis
     control: parts.control,
     recursionLimit: parts.recursionLimit,
     maxConcurrency: parts.toolsPerRun,
-    callbacks: [modelSpanHandler()],
     runName: agent.name,
   };
   return agent.graph.invoke(inputOf(invocation, parts.runId), withEffects(parts.effects, config));

@@ -5,6 +5,7 @@ import type { AttributeValue } from "@opentelemetry/api";
 import { ATTR, SPAN } from "../names.ts";
 import { PRODUCT } from "../product.ts";
 import { withSpan } from "../span.ts";
+import { hearingModels } from "./model-hearing.ts";
 
 /** Marks our Runnable, also across two copies of this package in one process. */
 const TRACED = Symbol.for(`${PRODUCT.scope}/tracing/langgraph node`);
@@ -35,7 +36,7 @@ export class TracedNode extends Runnable {
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
     let outcome: Promise<unknown> | undefined;
     const spanned = withSpan(SPAN.node(this.name ?? ""), { attributes: taskAttributes(this.name, config) }, () => {
-      outcome = Promise.resolve(this.#inner.invoke(input, config));
+      outcome = hearingModels(config, (heard) => this.#inner.invoke(input, heard));
       const onBody: unknown = config?.configurable?.[NODE_BODIES];
       if (typeof onBody === "function") onBody(outcome);
       return untilAborted(outcome, config?.signal);

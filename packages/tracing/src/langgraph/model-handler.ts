@@ -39,6 +39,9 @@ export interface ModelSpanCounters {
   readonly toolCallsDropped: number;
 }
 
+/** The name by which a handler of ours is known among callbacks, also across two copies of this package. */
+export const MODEL_SPAN_HANDLER = `${PRODUCT.name}_model_spans`;
+
 /** One model call between its callbacks. */
 interface Watched extends ModelSpan {
   readonly stream: ModelStream;
@@ -57,7 +60,7 @@ export function modelSpanHandler(options: ModelSpanHandlerOptions = {}): ModelSp
 }
 
 export class ModelSpanHandler extends BaseCallbackHandler {
-  override name = `${PRODUCT.name}_model_spans`;
+  override name = MODEL_SPAN_HANDLER;
   readonly #open = new Map<string, Watched>();
   readonly #openMax: number;
   readonly #now: () => number;
@@ -180,14 +183,20 @@ export class ModelSpanHandler extends BaseCallbackHandler {
     await model.end(failure);
   }
 
+  /** Ends what is still open when whoever lent the handler is done with it. */
+  async abandonOpen(): Promise<void> {
+    for (const [id, model] of this.#open) await this.#abandon(id, model);
+  }
+
   // LangChain tells nobody when a stream is left before its end. The run around the call does end.
   async #abandonUnder(runId: string): Promise<void> {
-    for (const [id, model] of this.#open) {
-      if (model.parentRunId !== runId) continue;
-      this.#open.delete(id);
-      this.#counters.abandoned += 1;
-      await this.#close(model, "broken");
-    }
+    for (const [id, model] of this.#open) if (model.parentRunId === runId) await this.#abandon(id, model);
+  }
+
+  async #abandon(id: string, model: Watched): Promise<void> {
+    this.#open.delete(id);
+    this.#counters.abandoned += 1;
+    await this.#close(model, "broken");
   }
 }
 

@@ -1,6 +1,7 @@
 // Puts a span around every node of a compiled graph and of the graphs inside it, in place and once.
 
 import { Runnable, RunnablePassthrough } from "@langchain/core/runnables";
+import { HearingEdge } from "./graph-edge.ts";
 import { isTracedNode, TracedNode } from "./graph-node.ts";
 
 /** LangGraph marks what is plumbing and not a node of the user's (`__start__`, channel writers) with this tag. */
@@ -26,7 +27,7 @@ export function traceGraph<G>(graph: G): G {
       "traceGraph was given something that is no compiled graph (no `nodes`): pass what compile(), entrypoint() or createAgent() returned.",
     );
   }
-  traceNodes(pregel.nodes);
+  traceInside(pregel);
   return graph;
 }
 
@@ -45,8 +46,31 @@ function traceNodes(nodes: Readonly<Record<string, unknown>>): void {
 /** Graphs that are this Runnable or a step of this sequence, as LangGraph's findSubgraphPregel looks for them. */
 function traceInside(runnable: unknown): void {
   const pregel = pregelOf(runnable);
-  if (pregel !== undefined) traceNodes(pregel.nodes);
-  else if (hasSteps(runnable)) for (const step of runnable.steps) traceInside(step);
+  if (pregel !== undefined) {
+    traceNodes(pregel.nodes);
+    hearEdges(pregel);
+  } else if (hasSteps(runnable)) for (const step of runnable.steps) traceInside(step);
+}
+
+/** A StateGraph keeps its conditional edges in its builder, by node and name (langgraph dist/graph/state.js, attachBranch). */
+function hearEdges(pregel: object): void {
+  const builder = "builder" in pregel ? pregel.builder : undefined;
+  const branches = valuesOf(objectIn(builder, "branches")).flatMap(valuesOf);
+  for (const branch of branches) {
+    if (isBranch(branch) && !(branch.path instanceof HearingEdge)) branch.path = new HearingEdge(branch.path);
+  }
+}
+
+function objectIn(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}
+
+function valuesOf(value: unknown): readonly unknown[] {
+  return typeof value === "object" && value !== null ? Object.values(value) : [];
+}
+
+function isBranch(value: unknown): value is { path: Runnable } {
+  return typeof value === "object" && value !== null && "path" in value && Runnable.isRunnable(value.path);
 }
 
 function pregelOf(value: unknown): { readonly nodes: Readonly<Record<string, unknown>> } | undefined {

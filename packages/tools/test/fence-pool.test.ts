@@ -1,0 +1,63 @@
+// What the fenced pool says in a trace: nothing statement by statement, and how long the saver's call waited for a connection.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { type Context, type ContextManager, context, ROOT_CONTEXT, type Span, trace } from "@opentelemetry/api";
+import type pg from "pg";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { fencedPool } from "../src/fence-pool.ts";
+
+const active = new AsyncLocalStorage<Context>();
+const manager: ContextManager = {
+  active: () => active.getStore() ?? ROOT_CONTEXT,
+  with: (inside, run, self, ...args) => active.run(inside, () => run.call(self, ...args)),
+  bind: (_, target) => target,
+  enable: () => manager,
+  disable: () => manager,
+};
+beforeAll(() => void context.setGlobalContextManager(manager));
+afterAll(() => context.disable());
+
+/** One put of a saver under a span, on a pool that lets it wait. */
+async function put(waitMs: number): Promise<{ readonly parents: number; readonly said: Record<string, unknown> }> {
+  const said: Record<string, unknown> = {};
+  const span = Object.assign(
+    trace.wrapSpanContext({ traceId: "a".repeat(32), spanId: "b".repeat(16), traceFlags: 1 }),
+    {
+      setAttribute: (name: string, value: unknown) => {
+        said[name] = value;
+      },
+    },
+  ) as unknown as Span;
+  let parents = 0;
+  const client = {
+    pipeline: true,
+    query: async (text: string) => {
+      if (trace.getSpan(context.active()) !== undefined) parents += 1;
+      return { command: text, rows: [] };
+    },
+    release: () => undefined,
+  };
+  const connect = async () => {
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    return client;
+  };
+  const query = async () => ({ rows: [] });
+  const pool = fencedPool({ connect, query } as unknown as pg.Pool, { threadId: "t", fence: 1n });
+  await context.with(trace.setSpan(ROOT_CONTEXT, span), async () => {
+    const lent = await pool.connect();
+    await lent.query("BEGIN");
+    await lent.query("INSERT INTO checkpoints VALUES ($1)", ["c"]);
+    await lent.query("COMMIT");
+    lent.release();
+  });
+  return { parents, said };
+}
+
+it("gives the statements of a pipelined transaction no parent, so that no instrumentation makes spans of them", async () => {
+  expect((await put(0)).parents).toBe(0);
+});
+
+it("says on the active span how long the saver's call waited for a connection, when it did", async () => {
+  expect((await put(0)).said).toEqual({});
+  expect((await put(30)).said).toEqual({ "checkpoint.pool_wait_ms": expect.closeTo(30, -2) });
+});
