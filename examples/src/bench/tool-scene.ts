@@ -3,7 +3,7 @@
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { type BaseCheckpointSaver, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
-import { MemoryLedger } from "@reprise/tools";
+import { type Ledger, MemoryLedger } from "@reprise/tools";
 import { BarrierSaver, stampCalls, withEffects } from "@reprise/tools/langgraph";
 
 export interface ModelCall {
@@ -21,10 +21,12 @@ export interface ToolScene {
   ): Promise<T>;
 }
 
-export function openToolScene(saver: BaseCheckpointSaver): ToolScene {
+// Thousands of calls pass; the ledger in memory forgets settled ones.
+export function openToolScene(
+  saver: BaseCheckpointSaver,
+  ledger: Ledger = new MemoryLedger({ rowsMax: 1_000 }),
+): ToolScene {
   const checkpointer = new BarrierSaver(saver);
-  // Thousands of calls pass; the ledger forgets settled ones.
-  const ledger = new MemoryLedger({ rowsMax: 1_000 });
   let runs = 0;
   return {
     async play(calls, measure) {
