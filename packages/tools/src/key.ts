@@ -1,5 +1,5 @@
 // The idempotency key: derived from the thread and the call's reference, never generated.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { InvalidKeyPart } from "./errors.ts";
 
 /**
@@ -35,7 +35,7 @@ export function keyUuid(key: string): string {
  * it: two equal wishes are two calls (A16).
  */
 export function fingerprintArgs(args: unknown): string {
-  return createHash("sha256").update(canonicalJson(args)).digest("hex");
+  return hash("sha256", canonicalJson(args), "hex");
 }
 
 // Only these two: with ":" escaped in the first part, the first colon always ends it, so "a:b"+"c" and "a"+"b:c" differ.
@@ -50,15 +50,20 @@ function requirePart(name: "threadId" | "ref" | "key" | "label" | "forkId", valu
 }
 
 function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+  return hash("sha256", text, "hex").slice(0, 32);
 }
 
 function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join(",")}]`;
   if (typeof value === "object" && value !== null) {
-    const entries = Object.entries(value).filter(([, item]) => item !== undefined);
-    entries.sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${entries.map(([name, item]) => `${JSON.stringify(name)}:${canonicalJson(item)}`).join(",")}}`;
+    // Own enumerable names of this very object.
+    const fields = value as Readonly<Record<string, unknown>>;
+    let text = "";
+    for (const name of Object.keys(fields).sort()) {
+      const item = fields[name];
+      if (item !== undefined) text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${canonicalJson(item)}`;
+    }
+    return `{${text}}`;
   }
   return JSON.stringify(value) ?? "null";
 }

@@ -49,6 +49,8 @@ export function unknownReply(to: ReplyTo, detail: string): ToolMessage {
 
 /** What a value becomes as the text of a tool message. */
 export function contentOf(json: string): string {
+  // Most values are objects, and these are told as they are.
+  if (json.startsWith("{")) return json;
   const value: unknown = JSON.parse(json);
   return typeof value === "string" ? value : json;
 }

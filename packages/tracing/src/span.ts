@@ -90,7 +90,10 @@ function recordGated(span: Span, cleaned: GatedError): void {
 /** Attributes without the undefined ones, as OpenTelemetry wants them. */
 export function definedAttributes(attributes: Readonly<Record<string, AttributeValue | undefined>>): Attributes {
   const defined: Attributes = {};
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) defined[key] = value;
+  for (const key of Object.keys(attributes)) {
+    const value = attributes[key];
+    if (value !== undefined) defined[key] = value;
+  }
   return defined;
 }
 

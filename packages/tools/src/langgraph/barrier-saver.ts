@@ -51,10 +51,15 @@ export class BarrierSaver extends BaseCheckpointSaver {
     return this.#forgotten;
   }
 
+  /** Whether the checkpoint is known to be stored, without a wait or a look: false says nothing yet. */
+  isDurable({ ns, id }: Pick<CheckpointRef, "ns" | "id">): boolean {
+    return this.#durable.has(keyOf(ns, id));
+  }
+
   /** Resolves true as soon as the checkpoint is known to be stored, false when it is not by `waitMs` from now. */
   async whenDurable(ref: CheckpointRef, waitMs: number): Promise<boolean> {
+    if (this.isDurable(ref)) return true;
     const key = keyOf(ref.ns, ref.id);
-    if (this.#durable.has(key)) return true;
     if (await this.#wait(key, waitMs)) return true;
     // Forgotten here, or put through another wrapper: the store itself has the last word.
     const configurable = { thread_id: ref.threadId, checkpoint_ns: ref.ns, checkpoint_id: ref.id };

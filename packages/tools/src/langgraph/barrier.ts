@@ -3,7 +3,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import { getCurrentTaskInput } from "@langchain/langgraph";
 import { CallRefused } from "../errors.ts";
 import { type FoundCall, findCall } from "./barrier-input.ts";
-import { isBarrierSaver } from "./barrier-saver.ts";
+import { type BarrierSaver, type CheckpointRef, isBarrierSaver } from "./barrier-saver.ts";
 import type { CallRefSource } from "./boundary-ids.ts";
 import { isWeakId } from "./boundary-weak.ts";
 
@@ -36,7 +36,8 @@ export async function passBarrier(
   const id = requireId(call, threadId);
   const found = requireInInput(config, id, call.tool, threadId);
   const source = requireStrong({ id, found, tool: call.tool, threadId });
-  await requireDurable(config, { threadId, tool: call.tool, waitMs: options.waitMs ?? WAIT_MS });
+  const waiting = requireDurable(config, { threadId, tool: call.tool, waitMs: options.waitMs ?? WAIT_MS });
+  if (waiting !== undefined) await waiting;
   const { assistantMessageId, position, args, cut } = found;
   return {
     id,
@@ -144,31 +145,48 @@ interface DurableCheck {
   readonly waitMs: number;
 }
 
-/** The task's own checkpoint and one for each graph around it: LangGraph lists them all in the task's checkpoint_map. */
-async function requireDurable(config: RunnableConfig, check: DurableCheck): Promise<void> {
-  const { threadId, tool, waitMs } = check;
+/**
+ * The task's own checkpoint and one for each graph around it: LangGraph lists them all in the task's checkpoint_map. Undefined
+ * when all of them are stored already, as they mostly are: a promise that waits for nothing costs each call its turn.
+ */
+function requireDurable(config: RunnableConfig, check: DurableCheck): Promise<void> | undefined {
+  const { threadId } = check;
   const saver: unknown = config.configurable?.["__pregel_checkpointer"];
-  const refuse = (what: string, fix: string): CallRefused =>
-    new CallRefused("CHECKPOINT_NOT_DURABLE", `Tool ${tool} has effects, and ${what}. ${fix}`, { threadId });
   if (!isBarrierSaver(saver)) {
-    throw refuse(
+    throw notDurable(
+      check,
       "its graph has no saver that tells what is stored",
       "Compile the graph with new BarrierSaver(yourSaver).",
     );
   }
-  const refs = checkpointsOf(config);
-  if (refs.length === 0) throw refuse("its task names no checkpoint", "Call the tool from a node of a compiled graph.");
-  const durable = await Promise.all(refs.map(([ns, id]) => saver.whenDurable({ threadId, ns, id }, waitMs)));
+  const refs = checkpointsOf(config, threadId);
+  if (refs.length === 0)
+    throw notDurable(check, "its task names no checkpoint", "Call the tool from a node of a compiled graph.");
+  const waitedFor = refs.filter((ref) => !saver.isDurable(ref));
+  return waitedFor.length === 0 ? undefined : waitUntilDurable(saver, waitedFor, check);
+}
+
+async function waitUntilDurable(
+  saver: BarrierSaver,
+  refs: readonly CheckpointRef[],
+  check: DurableCheck,
+): Promise<void> {
+  const durable = await Promise.all(refs.map((ref) => saver.whenDurable(ref, check.waitMs)));
   const missing = refs[durable.indexOf(false)];
   if (missing === undefined) return;
-  throw refuse(
-    `checkpoint ${missing[1]}${missing[0] === "" ? "" : ` of ${missing[0]}`} was not stored within ${waitMs} ms`,
+  throw notDurable(
+    check,
+    `checkpoint ${missing.id}${missing.ns === "" ? "" : ` of ${missing.ns}`} was not stored within ${check.waitMs} ms`,
     'Invoke the graph with durability "sync", and compile subagents with a checkpointer that is not false.',
   );
 }
 
-function checkpointsOf(config: RunnableConfig): readonly (readonly [ns: string, id: string])[] {
+function notDurable({ threadId, tool }: DurableCheck, what: string, fix: string): CallRefused {
+  return new CallRefused("CHECKPOINT_NOT_DURABLE", `Tool ${tool} has effects, and ${what}. ${fix}`, { threadId });
+}
+
+function checkpointsOf(config: RunnableConfig, threadId: string): readonly CheckpointRef[] {
   const map: unknown = config.configurable?.["checkpoint_map"];
   if (typeof map !== "object" || map === null) return [];
-  return Object.entries(map).flatMap(([ns, id]) => (typeof id === "string" ? [[ns, id] as const] : []));
+  return Object.entries(map).flatMap(([ns, id]) => (typeof id === "string" ? [{ threadId, ns, id }] : []));
 }
