@@ -69,7 +69,7 @@ async function lookUp(
 ): Promise<unknown> {
   const { call, lookup, context } = request;
   const { key, fence, firstClaimAtMs, state } = at.row;
-  const found = await lookup(lookupContext({ key, signal: context.signal, firstClaimAtMs }));
+  const found = await lookup(lookupContext({ key, stop: context, firstClaimAtMs }));
   const settlement = settlementOf(found, { key, fence });
   if (settlement.outcome !== "done") return { status: "unknown", call, detail: settlement.detail };
   // A reserved row still has its holder, who settles it; what was found is told all the same.

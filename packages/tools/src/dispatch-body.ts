@@ -45,8 +45,13 @@ export type BodyResult =
   /** Still going when the patience was over; `later` is its end, whenever that comes. */
   | { readonly kind: "abandoned"; readonly stoppedBy: StoppedBy; readonly later: Promise<BodyEnd> };
 
+/** The signal is made when it is first asked for: it costs as much as ten promises, and many a body never looks at it. */
+export interface BodyStop {
+  readonly signal: AbortSignal;
+}
+
 export interface BodyRequest {
-  readonly run: (signal: AbortSignal) => Promise<unknown>;
+  readonly run: (stop: BodyStop) => Promise<unknown>;
   readonly timeoutMs: number;
   /** How long a body may go on after its signal fired, before its outcome is called unknown. */
   readonly graceMs: number;
@@ -54,45 +59,73 @@ export interface BodyRequest {
   readonly clock: Clock;
 }
 
-export async function runBody(request: BodyRequest): Promise<BodyResult> {
-  const { clock, graceMs, runSignals } = request;
-  const stop = new AbortController();
-  let stoppedBy: StoppedBy | undefined;
-  let loseHope: (value: undefined) => void = () => undefined;
-  const hopeless = new Promise<undefined>((resolve) => {
-    loseHope = resolve;
+/** Never rejects. One promise for all of it: in Node each costs its hooks, and each call of a tool passes here. */
+export function runBody(request: BodyRequest): Promise<BodyResult> {
+  return new Promise((resolve) => {
+    new RunningBody(request, resolve).start();
   });
-  const timers: (() => void)[] = [];
-  const stopFor = (reason: StoppedBy): void => {
-    if (stoppedBy !== undefined) return;
-    stoppedBy = reason;
-    timers.push(after(clock, graceMs, () => loseHope(undefined)));
-    stop.abort(
-      new DOMException(reason === "timeout" ? "The tool's time is over" : "The run was stopped", "AbortError"),
-    );
-  };
-  const stopForRun = (): void => stopFor("run");
-  for (const signal of runSignals) signal.addEventListener("abort", stopForRun, { once: true });
-  if (runSignals.some((signal) => signal.aborted)) stopForRun();
-  timers.push(after(clock, request.timeoutMs, () => stopFor("timeout")));
-  const by = (): { stoppedBy?: StoppedBy } => (stoppedBy === undefined ? {} : { stoppedBy });
-  const letGo = (): void => {
-    for (const cancel of timers) cancel();
-    for (const signal of runSignals) signal.removeEventListener("abort", stopForRun);
-  };
-  const body = endOf(request.run, stop.signal, letGo).then((end): BodyEnd => ({ ...end, ...by() }));
-  const ended = await Promise.race([body, hopeless]);
-  return ended ?? { kind: "abandoned", stoppedBy: stoppedBy ?? "timeout", later: body };
 }
 
-// Async, so that a body that throws before its first await ends like any other.
-async function endOf(run: BodyRequest["run"], signal: AbortSignal, letGo: () => void): Promise<BodyEnd> {
+class RunningBody {
+  readonly #request: BodyRequest;
+  readonly #resolve: (result: BodyResult) => void;
+  // Its signal exists from the first look at it on.
+  readonly #stop = new AbortController();
+  readonly #timers: (() => void)[] = [];
+  #stoppedBy: StoppedBy | undefined;
+  /** Given once nobody waits any more for the body. */
+  #late: ((end: BodyEnd) => void) | undefined;
+
+  constructor(request: BodyRequest, resolve: (result: BodyResult) => void) {
+    this.#request = request;
+    this.#resolve = resolve;
+  }
+
+  start(): void {
+    const { run, runSignals, clock, timeoutMs } = this.#request;
+    for (const signal of runSignals) signal.addEventListener("abort", this.#stopForRun, { once: true });
+    if (runSignals.some((signal) => signal.aborted)) this.#stopForRun();
+    this.#timers.push(after(clock, timeoutMs, () => this.#stopFor("timeout")));
+    bodyOf(run, this.#stop).then(
+      (value) => this.#end({ kind: "returned", value }),
+      (error: unknown) => this.#end({ kind: "threw", error }),
+    );
+  }
+
+  readonly #stopForRun = (): void => this.#stopFor("run");
+
+  #stopFor(reason: StoppedBy): void {
+    if (this.#stoppedBy !== undefined) return;
+    this.#stoppedBy = reason;
+    const { clock, graceMs } = this.#request;
+    this.#timers.push(after(clock, graceMs, () => this.#abandon(reason)));
+    this.#stop.abort(
+      new DOMException(reason === "timeout" ? "The tool's time is over" : "The run was stopped", "AbortError"),
+    );
+  }
+
+  #abandon(stoppedBy: StoppedBy): void {
+    const later = new Promise<BodyEnd>((resolve) => {
+      this.#late = resolve;
+    });
+    this.#resolve({ kind: "abandoned", stoppedBy, later });
+  }
+
+  #end(end: BodyEnd): void {
+    for (const cancel of this.#timers) cancel();
+    for (const signal of this.#request.runSignals) signal.removeEventListener("abort", this.#stopForRun);
+    const told = this.#stoppedBy === undefined ? end : { ...end, stoppedBy: this.#stoppedBy };
+    if (this.#late === undefined) this.#resolve(told);
+    else this.#late(told);
+  }
+}
+
+// A body that throws before its first await ends like any other.
+function bodyOf(run: BodyRequest["run"], stop: BodyStop): Promise<unknown> {
   try {
-    return { kind: "returned", value: await run(signal) };
+    return Promise.resolve(run(stop));
   } catch (error) {
-    return { kind: "threw", error };
-  } finally {
-    letGo();
+    return Promise.reject(error);
   }
 }
 

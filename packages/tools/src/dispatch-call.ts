@@ -1,5 +1,6 @@
 // What a tool is to the dispatcher, and what a body is given.
 import type { RunnableConfig } from "@langchain/core/runnables";
+import type { BodyStop } from "./dispatch-body.ts";
 import type { EffectPolicy } from "./effect.ts";
 import { keyUuid, subKey } from "./key.ts";
 import type { ProviderProfile } from "./profiles.ts";
@@ -79,7 +80,7 @@ export interface ContextParts {
   readonly key: () => string;
   /** Filled with the keys of labelled writes as the body asks for them; labels are few and fixed in its code. */
   readonly subKeys?: Set<string>;
-  readonly signal: AbortSignal;
+  readonly stop: BodyStop;
   readonly fetch: typeof globalThis.fetch;
   readonly threadId: string | undefined;
   readonly toolCallId: string | undefined;
@@ -87,19 +88,51 @@ export interface ContextParts {
 }
 
 export function toolContext(parts: ContextParts): ToolContext {
-  const { key, subKeys, ...rest } = parts;
-  return {
-    ...rest,
-    get key() {
-      return key();
-    },
-    get keyUuid() {
-      return keyUuid(key());
-    },
-    subKey: (label) => {
+  return new CallContext(parts);
+}
+
+/**
+ * Keys and signal are worked out when the body asks for them. They are own properties, so that `{ ...context }` has them; and all
+ * contexts share their getters, since a literal with getters of its own takes ten times as long to make.
+ */
+class CallContext implements ToolContext {
+  declare readonly key: string;
+  declare readonly keyUuid: string;
+  declare readonly signal: AbortSignal;
+  readonly fetch: typeof globalThis.fetch;
+  readonly threadId: string | undefined;
+  readonly toolCallId: string | undefined;
+  readonly nodeAttempt: number;
+  readonly subKey: (label: string) => string;
+  readonly #parts: ContextParts;
+
+  static readonly #key = lazy((context) => context.#parts.key());
+  static readonly #keyUuid = lazy((context) => keyUuid(context.#parts.key()));
+  static readonly #signal = lazy((context) => context.#parts.stop.signal);
+
+  constructor(parts: ContextParts) {
+    const { key, subKeys } = parts;
+    this.#parts = parts;
+    this.fetch = parts.fetch;
+    this.threadId = parts.threadId;
+    this.toolCallId = parts.toolCallId;
+    this.nodeAttempt = parts.nodeAttempt;
+    this.subKey = (label) => {
       const labelled = subKey(key(), label);
       subKeys?.add(labelled);
       return labelled;
+    };
+    Object.defineProperty(this, "key", CallContext.#key);
+    Object.defineProperty(this, "keyUuid", CallContext.#keyUuid);
+    Object.defineProperty(this, "signal", CallContext.#signal);
+  }
+}
+
+function lazy<Value>(read: (context: CallContext) => Value): PropertyDescriptor {
+  return {
+    enumerable: true,
+    get(this: CallContext) {
+      return read(this);
     },
   };
 }

@@ -4,7 +4,7 @@ import { isCommand } from "@langchain/langgraph";
 import { diag } from "@opentelemetry/api";
 import { isControlFlow } from "@reprise/tracing";
 import type { EffectCall } from "./dispatch.ts";
-import { type BodyEnd, type BodyResult, runBody } from "./dispatch-body.ts";
+import { type BodyEnd, type BodyResult, type BodyStop, runBody } from "./dispatch-body.ts";
 import { bodyArgs, type ToolContext, toolContext } from "./dispatch-call.ts";
 import { settle } from "./dispatch-settle.ts";
 import type { Settlement, WonDecision } from "./effect.ts";
@@ -27,10 +27,10 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
     graceMs: GRACE_MS,
     clock: call.clock,
     runSignals: call.runSignals,
-    run: (signal) => {
+    run: (stop) => {
       const subKeys = new Set<string>();
-      wire = createWire({ key: () => call.key, subKeys, signal, ...wireOptions(call, profile) });
-      return call.spec.run(bodyArgs(call), contextOf(call, { signal, wire, subKeys }), call.config);
+      wire = createWire({ key: () => call.key, subKeys, stop, ...wireOptions(call, profile) });
+      return call.spec.run(bodyArgs(call), contextOf(call, { stop, wire, subKeys }), call.config);
     },
   });
   // Dying here leaves the row reserved: the next claim follows the policy (test/dispatch.real.test.ts, crash points).
@@ -45,7 +45,10 @@ export async function executeClaim(call: EffectCall, won: WonDecision): Promise<
   if (result.kind === "abandoned") return leaveBehind(call, won, { result, evidence, profile });
   if (result.kind === "threw" && isControlFlow(result.error))
     return pause(call, won, { error: result.error, evidence });
-  return conclude(call, won, { result, evidence, profile });
+  if (result.kind === "threw") return concludeFailed(call, won, { result, evidence, profile });
+  const reply = await recordDone(call, won, { value: result.value, evidence });
+  if (result.stoppedBy === "run") throw aborted(call);
+  return reply;
 }
 
 // Only a keyed call may wait for its own key: under another policy the same status is a refusal, and sending again is ruled out.
@@ -64,14 +67,13 @@ interface Concluding<Result> {
   readonly profile: ProviderProfile | undefined;
 }
 
-async function conclude(call: EffectCall, won: WonDecision, at: Concluding<BodyEnd>): Promise<ToolMessage> {
+async function concludeFailed(
+  call: EffectCall,
+  won: WonDecision,
+  at: Concluding<Extract<BodyEnd, { readonly kind: "threw" }>>,
+): Promise<ToolMessage> {
   const { result } = at;
-  if (result.kind === "returned") {
-    const reply = await recordDone(call, won, { value: result.value, evidence: at.evidence });
-    if (result.stoppedBy === "run") throw aborted(call);
-    return reply;
-  }
-  const outcome = outcomeOf(call, at, result);
+  const outcome = outcomeOf(call, at);
   call.say.ended({ ...outcome, error: result.error });
   // A stopped run proves nothing about its effect. The row stays reserved, for the next delivery to take by its policy.
   if (result.stoppedBy === "run" && outcome.outcome === "unknown") throw aborted(call, result.error);
@@ -129,11 +131,8 @@ function warnOfLateAnswer({ spec, evidence }: EffectCall, won: WonDecision): voi
   );
 }
 
-function outcomeOf(
-  call: EffectCall,
-  at: Concluding<BodyEnd>,
-  end: Extract<BodyEnd, { readonly kind: "threw" }>,
-): Outcome {
+function outcomeOf(call: EffectCall, at: Concluding<Extract<BodyEnd, { readonly kind: "threw" }>>): Outcome {
+  const end = at.result;
   return classifyFailure({
     error: end.error,
     policy: call.spec.effect,
@@ -162,7 +161,7 @@ async function recordDone(call: EffectCall, won: WonDecision, done: DoneValue): 
   const named = effectRef === undefined ? {} : { effectRef };
   call.say.done({ replayed: false, ...named, ...(result.kind === "value" ? { json: result.json } : {}) });
   // A large result is too large for the ledger only: this reply, the first, still carries it whole.
-  return doneReply(call.replyTo, toJson(plainValue(done.value)));
+  return doneReply(call.replyTo, result.json ?? toJson(plainValue(done.value)));
 }
 
 function doneSettlement(
@@ -211,16 +210,16 @@ export async function afterLosing(call: EffectCall): Promise<ToolMessage> {
 }
 
 interface BodyParts {
-  readonly signal: AbortSignal;
+  readonly stop: BodyStop;
   readonly wire: Wire;
   readonly subKeys: Set<string>;
 }
 
-function contextOf(call: EffectCall, { signal, wire, subKeys }: BodyParts): ToolContext {
+function contextOf(call: EffectCall, { stop, wire, subKeys }: BodyParts): ToolContext {
   return toolContext({
     key: () => call.key,
     subKeys,
-    signal,
+    stop,
     fetch: wire.fetch,
     threadId: call.evidence.threadId,
     toolCallId: call.evidence.id,

@@ -26,11 +26,11 @@ export async function dispatchRead(request: DispatchRequest, say: ToolSpan): Pro
     graceMs: 0,
     clock: request.clock,
     runSignals: request.runSignals,
-    run: (signal) => {
-      wire = createWire({ key: lazyKey, signal, ...(spec.profile === undefined ? {} : { profile: spec.profile }) });
+    run: (stop) => {
+      wire = createWire({ key: lazyKey, stop, ...(spec.profile === undefined ? {} : { profile: spec.profile }) });
       const context = toolContext({
         key,
-        signal,
+        stop,
         fetch: wire.fetch,
         threadId,
         toolCallId: call.id,

@@ -1,7 +1,7 @@
 // Finds out what became of an execution whose holder is gone, through the tool's own lookup. Sends nothing again.
 import type { ToolMessage } from "@langchain/core/messages";
 import type { EffectCall } from "./dispatch.ts";
-import { runBody } from "./dispatch-body.ts";
+import { type BodyStop, runBody } from "./dispatch-body.ts";
 import { type Lookup, type LookupResult, toolContext } from "./dispatch-call.ts";
 import { afterLosing } from "./dispatch-execute.ts";
 import { settle } from "./dispatch-settle.ts";
@@ -51,7 +51,7 @@ async function lookUp(call: EffectCall, firstClaimAtMs: number): Promise<LookupR
     graceMs: 0,
     clock: call.clock,
     runSignals: call.runSignals,
-    run: (signal) => lookup(lookupContext({ key: call.key, signal, firstClaimAtMs })),
+    run: (stop) => lookup(lookupContext({ key: call.key, stop, firstClaimAtMs })),
   });
   if (result.stoppedBy === "run") throw new RunAborted(call.evidence.threadId, call.spec.name);
   // runBody passes on what the lookup returned, whose type is LookupResult.
@@ -65,20 +65,27 @@ async function lookUp(call: EffectCall, firstClaimAtMs: number): Promise<LookupR
 /** What a lookup is given, by dispatch and by the status tool alike. */
 export function lookupContext(parts: {
   readonly key: string;
-  readonly signal: AbortSignal;
+  readonly stop: BodyStop;
   readonly firstClaimAtMs: number;
 }): Parameters<Lookup>[0] {
-  const { key, signal, firstClaimAtMs } = parts;
-  const { fetch } = createWire({ key: () => key, signal });
+  const { key, stop, firstClaimAtMs } = parts;
+  const { fetch } = createWire({ key: () => key, stop });
   const context = toolContext({
     key: () => key,
-    signal,
+    stop,
     fetch,
     threadId: undefined,
     toolCallId: undefined,
     nodeAttempt: 1,
   });
-  return { key: context.key, keyUuid: context.keyUuid, subKey: context.subKey, signal, fetch, firstClaimAtMs };
+  return {
+    key: context.key,
+    keyUuid: context.keyUuid,
+    subKey: context.subKey,
+    signal: context.signal,
+    fetch,
+    firstClaimAtMs,
+  };
 }
 
 export function settlementOf(

@@ -1,4 +1,5 @@
 // The tool context's fetch: puts the key where the profile says and keeps what the wire proved about each request.
+import type { BodyStop } from "./dispatch-body.ts";
 import { answersForKey, type InFlightWait, isRepeatable, pauseBefore } from "./fetch-in-flight.ts";
 import { keyUuid } from "./key.ts";
 import type { ProviderProfile } from "./profiles.ts";
@@ -39,7 +40,8 @@ export interface WireOptions {
   readonly key: () => string | undefined;
   /** Keys of labelled writes that the body has asked for; they count as sent keys too. */
   readonly subKeys?: ReadonlySet<string>;
-  readonly signal: AbortSignal;
+  /** Its signal ends every request. */
+  readonly stop: BodyStop;
   readonly profile?: ProviderProfile;
   /** Given for keyed calls: an answer with the profile's `inFlightStatus` is then waited out under the same key. */
   readonly inFlightWait?: InFlightWait;
@@ -140,11 +142,11 @@ function overtake(requests: WireRequest[], place: number): void {
 }
 
 function prepare(input: string | URL | Request, init: RequestInit | undefined, options: WireOptions): Prepared {
-  options.signal.throwIfAborted();
-  const { profile } = options;
+  const { profile, stop } = options;
+  stop.signal.throwIfAborted();
   const key = options.key();
   const request = new Request(input, init);
-  const carried = new Request(request, { signal: AbortSignal.any([request.signal, options.signal]) });
+  const carried = new Request(request, { signal: AbortSignal.any([request.signal, stop.signal]) });
   const read = READS.has(carried.method);
   if (key !== undefined && profile?.carrier === "header" && !read && !carried.headers.has(profile.name)) {
     carried.headers.set(profile.name, profile.format === "uuid" ? keyUuid(key) : key);

@@ -2,7 +2,7 @@
 
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import { type Clock, runBody, systemClock } from "../src/dispatch-body.ts";
+import { type BodyStop, type Clock, runBody, systemClock } from "../src/dispatch-body.ts";
 
 /** Time stands still until it is moved. */
 function stoppedClock() {
@@ -47,7 +47,7 @@ describe("runBody", () => {
 
   it("fires the signal at the timeout and says so", async () => {
     const { clock, move } = stoppedClock();
-    const run = (signal: AbortSignal) =>
+    const run = ({ signal }: BodyStop) =>
       new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     const ending = runBody({ run, timeoutMs: 10, graceMs: 5, runSignals: [], clock });
     await move(9);
@@ -78,6 +78,35 @@ describe("runBody", () => {
       value: "late",
       stoppedBy: "timeout",
     });
+  });
+
+  it("takes a body that throws before its first await, and one that is no promise, as they come", async () => {
+    const { clock, sleepers } = stoppedClock();
+    const error = new Error("at once");
+    const run = (): never => {
+      throw error;
+    };
+    const request = { timeoutMs: 10, graceMs: 5, runSignals: [], clock };
+    expect(await runBody({ ...request, run })).toEqual({ kind: "threw", error });
+    // As plain JavaScript may have it.
+    expect(await runBody({ ...request, run: (() => 1) as never })).toEqual({ kind: "returned", value: 1 });
+    await Promise.resolve();
+    expect(sleepers.size).toBe(0);
+  });
+
+  it("shows a signal that has fired to a body that first looks afterwards", async () => {
+    const { clock, move } = stoppedClock();
+    let goOn: () => void = () => undefined;
+    const run = async (stop: BodyStop) => {
+      await new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      return [stop.signal.aborted, stop.signal.reason instanceof DOMException];
+    };
+    const ending = runBody({ run, timeoutMs: 10, graceMs: 5, runSignals: [], clock });
+    await move(10);
+    goOn();
+    expect(await ending).toEqual({ kind: "returned", value: [true, true], stoppedBy: "timeout" });
   });
 
   it("stops with the run, whichever of its signals fires, also one that had fired before", async () => {

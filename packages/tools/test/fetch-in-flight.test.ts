@@ -41,7 +41,7 @@ function scene({ statuses, untilMs = 60_000, onSleep = (nowMs) => nowMs, options
   };
   const wire = createWire({
     key: () => key,
-    signal: new AbortController().signal,
+    stop: new AbortController(),
     profile: stripeProfile,
     fetch,
     inFlightWait: { clock, untilMs, random: () => 1 },
@@ -118,7 +118,7 @@ describe("an answer that a request with this key is running", () => {
       stop.abort();
       return nowMs;
     };
-    const { wire, bodies } = scene({ statuses: [409], onSleep, options: { signal: stop.signal } });
+    const { wire, bodies } = scene({ statuses: [409], onSleep, options: { stop } });
     await expect(wire.fetch(url, post)).rejects.toThrow();
     expect(bodies).toHaveLength(1);
   });

@@ -17,7 +17,7 @@ function wireWith(answer: (request: Request) => Response | Error, options: Parti
     if (result instanceof Error) throw result;
     return result;
   };
-  return { seen, wire: createWire({ key: () => key, signal: new AbortController().signal, fetch, ...options }) };
+  return { seen, wire: createWire({ key: () => key, stop: new AbortController(), fetch, ...options }) };
 }
 const failure = (code: string): Error =>
   new TypeError("fetch failed", { cause: Object.assign(new Error(code), { code }) });
@@ -82,7 +82,7 @@ describe("createWire", () => {
 
   it("refuses to send after the signal fired, and counts nothing", async () => {
     const stop = new AbortController();
-    const { wire, seen } = wireWith(() => new Response("{}"), { signal: stop.signal });
+    const { wire, seen } = wireWith(() => new Response("{}"), { stop });
     stop.abort();
     await expect(wire.fetch(url, { method: "POST" })).rejects.toThrow();
     expect(seen).toEqual([]);
@@ -91,7 +91,7 @@ describe("createWire", () => {
 
   it("hands its signal to the request", async () => {
     const stop = new AbortController();
-    const { wire, seen } = wireWith(() => new Response("{}"), { signal: stop.signal });
+    const { wire, seen } = wireWith(() => new Response("{}"), { stop });
     await wire.fetch(url);
     stop.abort();
     expect(seen[0]?.signal.aborted).toBe(true);

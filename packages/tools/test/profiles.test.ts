@@ -61,7 +61,7 @@ describe.each(shipped)("the profile of %s", (_name, profile: ProviderProfile, pl
     let sent: string | null = null;
     const wire = createWire({
       key: () => key,
-      signal: new AbortController().signal,
+      stop: new AbortController(),
       profile,
       fetch: async (input) => {
         sent = profile.carrier === "header" ? new Request(input).headers.get(profile.name) : null;
