@@ -158,27 +158,33 @@ export class EffectTool extends StructuredTool {
   }
 
   // Arguments that do not fit the schema are a reply of ours; thrown, a ToolNode would dress them in its own words.
-  override async call(...args: Parameters<StructuredTool["call"]>): ReturnType<StructuredTool["call"]> {
+  override call(...args: Parameters<StructuredTool["call"]>): ReturnType<StructuredTool["call"]> {
     const call = toolCallOf(args[1]);
-    if (call?.id === undefined && this.#spec.effect !== "none") throw noCallId(this.name);
-    try {
-      return await super.call(...args);
-    } catch (error) {
+    if (call?.id === undefined && this.#spec.effect !== "none") return Promise.reject(noCallId(this.name));
+    return super.call(...args).catch((error: unknown) => {
       if (!(error instanceof ToolInputParsingException) || call?.id === undefined) throw error;
       return this.#refuseArgs({ id: call.id, args: call.args }, error, gateOf(args[1]));
-    }
+    });
   }
 
-  protected override async _call(parsed: unknown, _manager?: unknown, config?: RunnableConfig): Promise<unknown> {
+  protected override _call(parsed: unknown, _manager?: unknown, config?: RunnableConfig): Promise<unknown> {
     const call = toolCallOf(config);
     const id = call?.id;
     const request = { id, args: call?.args ?? parsed, parsed };
-    const value = await dispatch({ spec: this.#spec, call: request, config: config ?? {} });
-    // Messages and Commands pass untouched; anything else is a read's value, told as the tool's own words.
-    if (id === undefined || ToolMessage.isInstance(value) || isCommand(value)) return value;
+    const answer = dispatch({ spec: this.#spec, call: request, config: config ?? {} });
+    // A call with an effect is answered by a message already.
+    if (id === undefined || this.#spec.effect !== "none") return answer;
+    return answer.then((value) => this.#replyOf(value, id));
+  }
+
+  // Messages and Commands pass untouched; anything else is a read's value, told as the tool's own words.
+  #replyOf(value: unknown, toolCallId: string): unknown {
+    if (ToolMessage.isInstance(value) || isCommand(value)) return value;
     const { message } = this.#spec;
-    const to = { toolCallId: id, tool: this.name, ...(message === undefined ? {} : { text: message }) };
-    return doneReply(to, toJson(value));
+    return doneReply(
+      { toolCallId, tool: this.name, ...(message === undefined ? {} : { text: message }) },
+      toJson(value),
+    );
   }
 
   #refuseArgs(call: { id: string; args: unknown }, error: Error, gate: Gate | undefined): Promise<ToolMessage> {

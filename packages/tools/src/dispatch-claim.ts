@@ -1,5 +1,4 @@
 // Claims a call's key, and waits, bounded, while another holder is at it.
-import { randomUUID } from "node:crypto";
 import type { Clock } from "./dispatch-body.ts";
 import type { ClaimDecision, EffectClaim, Ledger } from "./effect.ts";
 
@@ -22,17 +21,12 @@ export interface ClaimOptions {
   readonly check: () => void;
 }
 
-export async function claimOrWait(
-  ledger: Ledger,
-  claim: Omit<EffectClaim, "nonce">,
-  options: ClaimOptions,
-): Promise<FinalDecision> {
+export async function claimOrWait(ledger: Ledger, claim: EffectClaim, options: ClaimOptions): Promise<FinalDecision> {
   const { clock, waitMaxMs, pollMs } = options;
   const deadlineMs = clock.now() + waitMaxMs;
-  const nonce = randomUUID();
   for (;;) {
     options.check();
-    const decision = await ledger.claim({ ...claim, nonce });
+    const decision = await ledger.claim(claim);
     if (decision.kind !== "wait") return decision;
     const leftMs = deadlineMs - clock.now();
     if (leftMs <= 0) return { kind: "still_running", seen: decision.seen, holder: decision.holder };

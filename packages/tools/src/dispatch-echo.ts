@@ -4,25 +4,8 @@ import type { EffectCall } from "./dispatch.ts";
 import type { EffectClaim } from "./effect.ts";
 import { messageOf } from "./errors.ts";
 
-/**
- * Runs the body beside the one look-up, so that the call does not wait for it. The look-up decides nothing: when it fails the span
- * is merely without the mark.
- */
-export async function besideEcho<T>(
-  call: EffectCall,
-  claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint" | "identityFingerprint">,
-  execute: () => Promise<T>,
-): Promise<T> {
-  const looking = mark(call, claim);
-  try {
-    return await execute();
-  } finally {
-    // Before the span ends: later attributes are lost.
-    await looking;
-  }
-}
-
-async function mark(
+/** Decides nothing: when the look-up fails the span is merely without the mark. */
+export async function markEcho(
   call: EffectCall,
   claim: Pick<EffectClaim, "key" | "owner" | "argsFingerprint" | "identityFingerprint">,
 ): Promise<void> {

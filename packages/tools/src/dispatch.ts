@@ -1,11 +1,12 @@
 // Step 4 of 5 - tool: one call in, one reply out. Key, barrier, claim, then execute, replay, reconcile, wait or say unknown.
+import { randomUUID } from "node:crypto";
 import type { ToolMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { ATTR, SPAN, withSpan } from "@reprise/tracing";
 import { type Clock, systemClock } from "./dispatch-body.ts";
 import type { ToolSpec } from "./dispatch-call.ts";
 import { claimOrWait, type FinalDecision } from "./dispatch-claim.ts";
-import { besideEcho } from "./dispatch-echo.ts";
+import { markEcho } from "./dispatch-echo.ts";
 import { executeClaim } from "./dispatch-execute.ts";
 import { dispatchRead } from "./dispatch-read.ts";
 import { reconcileClaim, reviewUnknown } from "./dispatch-reconcile.ts";
@@ -52,12 +53,14 @@ const POLL_MS = 250;
  * Never rejects for the tool's own failure: that is a reply. Rejects with CallRefused when the call cannot have a stable key,
  * with FenceLost or RunAborted when the run has to stop, and with whatever the ledger's store throws before the body ran.
  */
-export async function dispatch(
+export function dispatch(
   request: Omit<DispatchRequest, "clock" | "nodeAttempt" | "runSignals"> & { readonly clock?: Clock },
 ): Promise<unknown> {
   const { spec, call, config } = request;
   const full: DispatchRequest = {
-    ...request,
+    spec,
+    call,
+    config,
     clock: request.clock ?? systemClock,
     nodeAttempt: nodeAttemptOf(config),
     runSignals: [config.signal, effectScope(config)?.signal].filter((signal) => signal !== undefined),
@@ -76,24 +79,33 @@ export async function dispatch(
 }
 
 async function dispatchEffect(request: DispatchRequest, policy: RecordedPolicy, say: ToolSpan): Promise<ToolMessage> {
-  const effectCall = await admit(request, say);
-  const { evidence, scope, replyTo } = effectCall;
+  const { spec, call, config } = request;
+  const scope = requireScope(request);
+  const waitMs = scope.barrierWaitMs;
+  const evidence = await passBarrier(config, { id: call.id, tool: spec.name }, waitMs === undefined ? {} : { waitMs });
+  say.callRef(evidence.source);
+  const effectCall = effectCallOf(request, { scope, evidence, say });
   if (evidence.cut) {
     say.ended({ outcome: "failed", reason: "call_cut" });
     return failedReply(
-      replyTo,
+      effectCall.replyTo,
       "The model's output ended inside this call, so its arguments are not whole. Nothing was done.",
     );
   }
   const check = (): void => assertLive(effectCall);
-  const waitMaxMs = request.spec.timeoutMs + 2 * LEASE_MARGIN_MS;
+  const waitMaxMs = spec.timeoutMs + 2 * LEASE_MARGIN_MS;
   const claim = claimOf(effectCall, policy);
   const options = { clock: request.clock, waitMaxMs, pollMs: POLL_MS, check };
   const decision = await claimOrWait(scope.ledger, claim, options);
   say.decided(decision.kind, "seen" in decision ? decision.seen : undefined);
-  // Only a key that nobody has seen before can be a call that repeats another.
-  if (decision.kind === "execute") return besideEcho(effectCall, claim, async () => follow(effectCall, decision));
-  return follow(effectCall, decision);
+  // Only a key that nobody has seen before can be a call that repeats another. Looked up beside the body, which does not wait for it.
+  const marking = decision.kind === "execute" ? markEcho(effectCall, claim) : undefined;
+  try {
+    return await follow(effectCall, decision);
+  } finally {
+    // Before the span ends: later attributes are lost.
+    if (marking !== undefined) await marking;
+  }
 }
 
 function follow(call: EffectCall, decision: FinalDecision): Promise<ToolMessage> | ToolMessage {
@@ -136,28 +148,43 @@ function mismatchDetail(differs: "owner" | "arguments"): string {
     : "The id of this call belongs to an earlier, different call on this thread, so this call was not run.";
 }
 
-async function admit(request: DispatchRequest, say: ToolSpan): Promise<EffectCall> {
-  const { spec, call, config } = request;
+function requireScope({ spec, config }: DispatchRequest): EffectScope {
   const scope = effectScope(config);
-  if (scope === undefined) {
-    throw new CallRefused(
-      "NO_EFFECT_SCOPE",
-      `Tool ${spec.name} has effects and its run lends it no ledger. Invoke the graph with withEffects({ ledger, ... }, config).`,
-    );
-  }
-  const waitMs = scope.barrierWaitMs;
-  const evidence = await passBarrier(config, { id: call.id, tool: spec.name }, waitMs === undefined ? {} : { waitMs });
-  say.callRef(evidence.source);
+  if (scope !== undefined) return scope;
+  throw new CallRefused(
+    "NO_EFFECT_SCOPE",
+    `Tool ${spec.name} has effects and its run lends it no ledger. Invoke the graph with withEffects({ ledger, ... }, config).`,
+  );
+}
+
+function effectCallOf(
+  request: DispatchRequest,
+  { scope, evidence, say }: Pick<EffectCall, "scope" | "evidence" | "say">,
+): EffectCall {
+  const { spec, call, config, clock, nodeAttempt, runSignals } = request;
   const replyTo: ReplyTo = {
     toolCallId: evidence.id,
     tool: spec.name,
     ...(spec.statusTool === undefined ? {} : { statusTool: spec.statusTool }),
     ...(spec.message === undefined ? {} : { text: spec.message }),
   };
-  return { ...request, scope, evidence, say, replyTo, key: deriveKey(evidence.threadId, evidence.id, scope.forkId) };
+  // By name: an object of so many fields takes ten times as long to make by spreading another.
+  return {
+    spec,
+    call,
+    config,
+    clock,
+    nodeAttempt,
+    runSignals,
+    scope,
+    evidence,
+    say,
+    replyTo,
+    key: deriveKey(evidence.threadId, evidence.id, scope.forkId),
+  };
 }
 
-function claimOf(call: EffectCall, policy: RecordedPolicy): Omit<EffectClaim, "nonce"> {
+function claimOf(call: EffectCall, policy: RecordedPolicy): EffectClaim {
   const { scope, evidence, spec } = call;
   const { id, threadId, assistantMessageId, position } = evidence;
   const retention = spec.profile?.retentionMs;
@@ -175,6 +202,7 @@ function claimOf(call: EffectCall, policy: RecordedPolicy): Omit<EffectClaim, "n
     policy,
     ...(typeof retention === "number" ? { retentionMs: retention } : {}),
     leaseMs: spec.timeoutMs + LEASE_MARGIN_MS,
+    nonce: randomUUID(),
     holder: scope.holder,
     execution: {
       runId: scope.runId,

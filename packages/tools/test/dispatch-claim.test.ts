@@ -22,12 +22,13 @@ function clockAt(startMs: number, onSleep: (nowMs: number) => Promise<void> = as
   return { clock, slept };
 }
 
-const claim: Omit<EffectClaim, "nonce"> = {
+const claim: EffectClaim = {
   key: "k",
   owner: { threadId: "t", tool: "pay", toolCallId: "c" },
   argsFingerprint: "f",
   policy: "once",
   leaseMs: 1_000,
+  nonce: "mine",
   holder: "me",
   execution: { runId: "r", deliveryId: "d", nodeAttempt: 1 },
 };
