@@ -2,16 +2,9 @@
 import { trace } from "@opentelemetry/api";
 import { ATTR } from "@reprise/tracing";
 import type pg from "pg";
-import { FenceLost, ToolsError } from "./errors.ts";
-import { ASSERT_FENCE_SQL, type FenceRef, isFenceLostError } from "./fence.ts";
+import { ASSERT_FENCE_SQL, type FenceRef } from "./fence.ts";
+import { FencedClient, type FencedStatement, type QueryAnswer } from "./fence-client.ts";
 import { isPipelining, PipelinedClient } from "./fence-pipeline.ts";
-
-export interface FencedStatement {
-  readonly text: string;
-  readonly values: readonly unknown[];
-  /** What the statement returned; called before the transaction's COMMIT resolves, on a pipelining pool only after it succeeded. */
-  readonly onRows?: (rows: readonly Record<string, unknown>[]) => void;
-}
 
 export interface FencedPoolOptions {
   /** Run inside each transaction, right before its COMMIT: what must be stored with a checkpoint or not at all. */
@@ -32,7 +25,7 @@ export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOp
       const askedAt = performance.now();
       const client = await pool.connect();
       sayWait(performance.now() - askedAt);
-      const Client = isPipelining(client) ? PipelinedClient : FencedClient;
+      const Client = isPipelining(client) ? PipelinedClient : SteppingClient;
       return new Client(client, fence, options.beforeCommit ?? []);
     },
   };
@@ -49,77 +42,41 @@ function sayWait(ms: number): void {
 /** Less is the event loop's own. */
 const WAIT_SAID_MS = 2;
 
-type QueryAnswer = Promise<pg.QueryResult>;
-
 /** Statement by statement, for a pool that does not pipeline. */
-class FencedClient {
-  readonly #client: pg.PoolClient;
-  readonly #fence: FenceRef;
-  readonly #beforeCommit: readonly FencedStatement[];
-  #open = false;
-  #broken: Error | undefined;
-
-  constructor(client: pg.PoolClient, fence: FenceRef, beforeCommit: readonly FencedStatement[]) {
-    this.#client = client;
-    this.#fence = fence;
-    this.#beforeCommit = beforeCommit;
-  }
-
-  query(text: string, values?: unknown[]): QueryAnswer {
-    if (text === "BEGIN") return this.#begin();
-    if (text === "COMMIT") return this.#commit();
-    if (text === "ROLLBACK") return this.#rollback();
-    return this.#send(text, values);
-  }
-
-  release(error?: Error | boolean): void {
-    // Given back inside a transaction it would hand somebody else our locks: close it instead.
-    const unfinished = this.#open ? new Error("released inside a transaction") : undefined;
-    this.#client.release(error ?? this.#broken ?? unfinished);
-  }
-
-  async #begin(): QueryAnswer {
-    const answer = await this.#send("BEGIN");
-    this.#open = true;
-    await this.#send(ASSERT_FENCE_SQL, [this.#fence.threadId, String(this.#fence.fence)]);
+class SteppingClient extends FencedClient {
+  protected override async begin(): QueryAnswer {
+    const answer = await this.statement("BEGIN");
+    this.open = true;
+    await this.statement(ASSERT_FENCE_SQL, [this.fence.threadId, String(this.fence.fence)]);
     return answer;
   }
 
-  async #commit(): QueryAnswer {
-    for (const { text, values, onRows } of this.#beforeCommit) {
-      const { rows } = await this.#send(text, [...values]);
+  protected override async commit(): QueryAnswer {
+    for (const { text, values, onRows } of this.beforeCommit) {
+      const { rows } = await this.statement(text, [...values]);
       onRows?.(rows);
     }
-    const answer = await this.#send("COMMIT");
-    this.#open = false;
-    // PostgreSQL answers COMMIT of an aborted transaction with ROLLBACK and no error.
-    if (answer.command === "ROLLBACK") {
-      throw new ToolsError(
-        "FENCE_LOST",
-        `A transaction on thread ${this.#fence.threadId} was rolled back instead of committed.`,
-      );
-    }
+    const answer = await this.statement("COMMIT");
+    this.open = false;
+    if (answer.command === "ROLLBACK") throw this.rolledBack();
     return answer;
   }
 
-  // The saver rolls back after an error and then throws that error; a failing ROLLBACK would take its place.
-  async #rollback(): QueryAnswer {
+  protected override async rollback(): QueryAnswer {
     try {
-      const answer = await this.#client.query("ROLLBACK");
-      this.#open = false;
+      const answer = await this.client.query("ROLLBACK");
+      this.open = false;
       return answer;
     } catch (error) {
-      this.#broken = error instanceof Error ? error : new Error(String(error));
-      return { command: "ROLLBACK", rowCount: null, oid: 0, fields: [], rows: [] };
+      return this.breakWith(error);
     }
   }
 
-  async #send(text: string, values?: unknown[]): QueryAnswer {
+  protected override async statement(text: string, values?: unknown[]): QueryAnswer {
     try {
-      return await this.#client.query(text, values);
+      return await this.client.query(text, values);
     } catch (error) {
-      if (!isFenceLostError(error)) throw error;
-      throw new FenceLost(this.#fence.threadId, "nothing of this transaction was stored", { cause: error });
+      throw this.named(error);
     }
   }
 }

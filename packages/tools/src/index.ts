@@ -52,7 +52,8 @@ export {
   releaseFence,
   renewFence,
 } from "./fence.ts";
-export { type FencedPoolOptions, type FencedStatement, fencedPool } from "./fence-pool.ts";
+export type { FencedStatement } from "./fence-client.ts";
+export { type FencedPoolOptions, fencedPool } from "./fence-pool.ts";
 export { deriveKey, fingerprintArgs, keyUuid, subKey } from "./key.ts";
 export { type MigrateOptions, type Migration, migrate } from "./migrate.ts";
 export { toolsMigrations } from "./migrate-tools.ts";
