@@ -26,12 +26,15 @@ const LOOK_BACK = 64;
  * What an ended span of an undecided trace takes more than when it started. One that is not found, among many parallel
  * ones, counts in full once more, on the safe side of the bound.
  */
-export function grownBytes(span: ReadableSpan, { started, startedBytes }: LocalTrace): number {
+export function grownBytes(span: ReadableSpan, trace: LocalTrace): number {
   const now = bytesOf(span);
-  const at = placeOf(span, started);
-  if (at === undefined) return now;
-  const before = startedBytes[at] ?? 0;
-  startedBytes[at] = now;
+  const at = placeOf(span, trace.started);
+  if (at === undefined) {
+    trace.lostSight = true;
+    return now;
+  }
+  const before = trace.startedBytes[at] ?? 0;
+  trace.startedBytes[at] = now;
   return now - before;
 }
 

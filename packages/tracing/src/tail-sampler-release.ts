@@ -21,12 +21,6 @@ export interface ReleaseOptions {
   readonly scheduledDelayMs: number;
 }
 
-interface Waiting {
-  readonly span: ReadableSpan;
-  readonly reason: SamplingReason | undefined;
-  readonly bytes: number;
-}
-
 /** One burst past the batch processor's queue is lost without a word (2,560 of 5,000 arrived), so a chunk is one batch. */
 const CHUNK = 512;
 /** Its forceFlush sends all batches at once and OTLP allows 30 of them: 30 x 512. */
@@ -35,7 +29,10 @@ export const BATCH_QUEUE_MAX = 15_360;
 export class ReleaseQueue {
   readonly #options: ReleaseOptions;
   readonly #batch: BatchSpanProcessor;
-  #waiting: Waiting[] = [];
+  // Side by side and not as objects, and emptied in place: a dead object of V8's old generation would still hold its span.
+  #waiting: (ReadableSpan | undefined)[] = [];
+  #reasons: (SamplingReason | undefined)[] = [];
+  #bytes: number[] = [];
   #head = 0;
   #waitingBytes = 0;
   /** Spans the batch processor holds: handed over and not yet passed to the exporter. */
@@ -65,30 +62,36 @@ export class ReleaseQueue {
     return this.#waitingBytes;
   }
 
-  /** Takes a kept span, or counts it as dropped when the queue is full. Never throws and exports nothing on the caller's stack. */
-  release(span: ReadableSpan, reason: SamplingReason | undefined): void {
+  /**
+   * Takes a kept span, or counts it as dropped when the queue is full. Never throws and exports nothing on the caller's stack.
+   * `bytes`: what it was taken for while it was held, so that nothing is counted twice.
+   */
+  release(span: ReadableSpan, reason: SamplingReason | undefined, bytes = bytesOf(span)): void {
     const { counters, maxQueuedSpans, maxQueuedBytes } = this.#options;
     if (this.#waiting.length - this.#head >= maxQueuedSpans) {
       counters.spansDropped.queue_full += 1;
       return;
     }
-    const bytes = bytesOf(span);
     if (this.#waitingBytes + bytes > maxQueuedBytes) {
       counters.spansDropped.queue_bytes += 1;
       return;
     }
     counters.spansReleased += 1;
     this.#waitingBytes += bytes;
-    this.#waiting.push({ span, reason, bytes });
+    this.#waiting.push(span);
+    this.#reasons.push(reason);
+    this.#bytes.push(bytes);
     this.#schedule();
   }
 
   /** Sends what was released until now. A failing exporter is counted, not thrown. */
   async flush(): Promise<void> {
+    this.#handOver(CHUNK);
     while (this.#head < this.#waiting.length) {
-      this.#handOver(CHUNK);
       if (this.#inBatch >= BATCH_QUEUE_MAX - CHUNK) await this.#flushBatch();
+      // Others get their turn between two chunks. Not behind the last: V8 would collect garbage while all of it is still held.
       await new Promise((resolve) => setImmediate(resolve));
+      this.#handOver(CHUNK);
     }
     await this.#flushBatch();
   }
@@ -124,11 +127,12 @@ export class ReleaseQueue {
     const { gate, counters } = this.#options;
     const until = Math.min(this.#head + Math.min(atMost, BATCH_QUEUE_MAX - this.#inBatch), this.#waiting.length);
     for (; this.#head < until; this.#head++) {
-      const waiting = this.#waiting[this.#head];
-      if (waiting === undefined) continue;
-      this.#waitingBytes -= waiting.bytes;
+      const span = this.#waiting[this.#head];
+      if (span === undefined) continue;
+      this.#waiting[this.#head] = undefined;
+      this.#waitingBytes -= this.#bytes[this.#head] ?? 0;
       try {
-        const view = new ExportView(waiting.span, gate, waiting.reason);
+        const view = new ExportView(span, gate, this.#reasons[this.#head]);
         this.#inBatch += 1;
         this.#batch.onEnd(view);
       } catch (error) {
@@ -139,6 +143,8 @@ export class ReleaseQueue {
     // Compacted in steps, so that a long queue costs linear time.
     if (this.#head >= this.#waiting.length || this.#head >= 4 * CHUNK) {
       this.#waiting = this.#waiting.slice(this.#head);
+      this.#reasons = this.#reasons.slice(this.#head);
+      this.#bytes = this.#bytes.slice(this.#head);
       this.#head = 0;
     }
   }
@@ -166,8 +172,9 @@ export class ReleaseQueue {
           else counters.spansDropped.export_failed += spans.length;
           done(result);
         };
-        const late = { code: ExportResultCode.FAILED, error: new Error("the exporter gave no answer in time") };
-        const timer = setTimeout(() => settle(late), exportTimeoutMs).unref();
+        const late = (): void =>
+          settle({ code: ExportResultCode.FAILED, error: new Error("the exporter gave no answer in time") });
+        const timer = setTimeout(late, exportTimeoutMs).unref();
         try {
           exporter.export(spans, settle);
         } catch (error) {

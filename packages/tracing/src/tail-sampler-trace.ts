@@ -3,38 +3,34 @@
 import type { ReadableSpan, Span } from "@opentelemetry/sdk-trace-base";
 import type { SamplingReason } from "./names.ts";
 import type { TailVerdict } from "./tail-decision.ts";
+import { VerdictMemory } from "./tail-sampler-verdicts.ts";
 
-export interface LocalTrace {
+/** A class: V8 makes literals that proved long-lived in its old generation, where a dead one still holds its root. */
+export class LocalTrace {
   readonly traceId: string;
   readonly rootSpanId: string;
   /** Readable while it is open: the receive count and the run id are on it. */
   readonly root: ReadableSpan;
   readonly startedAtMs: number;
   /** Started spans, open ones too, until the verdict; empty afterwards. */
-  started: Span[];
+  started: Span[] = [];
   /** What each of them was taken for when it was last looked at, and their sum. */
-  startedBytes: number[];
-  bytes: number;
-  open: number;
+  startedBytes: number[] = [];
+  bytes = 0;
+  /** An ended span was not found among the started ones: what stands for it above is what it had at its start. */
+  lostSight = false;
+  open = 0;
   verdict: TailVerdict | undefined;
   /** When the root ended, by the processor's clock. */
   rootEndedAtMs: number | undefined;
-}
 
-export function newTrace(root: Span, startedAtMs: number): LocalTrace {
-  const { traceId, spanId } = root.spanContext();
-  return {
-    traceId,
-    rootSpanId: spanId,
-    root,
-    startedAtMs,
-    started: [],
-    startedBytes: [],
-    bytes: 0,
-    open: 0,
-    verdict: undefined,
-    rootEndedAtMs: undefined,
-  };
+  constructor(root: Span, startedAtMs: number) {
+    const { traceId, spanId } = root.spanContext();
+    this.traceId = traceId;
+    this.rootSpanId = spanId;
+    this.root = root;
+    this.startedAtMs = startedAtMs;
+  }
 }
 
 /** A span that is not there (another process's, or none) or that another process owns makes its child a local root. */
@@ -47,9 +43,6 @@ interface Shared {
   readonly owners: Map<string, LocalTrace>;
 }
 
-const KEPT_MEMORY = 10_000;
-const DROPPED_MEMORY = 50_000;
-
 /**
  * Found by trace id alone while a trace id has one local root, which is nearly always: a map of spans cost three times as
  * much, and a parent that is a mere wrapper of a span context must not open a new local root (facts/tracing section 9, trap 1).
@@ -58,10 +51,7 @@ const DROPPED_MEMORY = 50_000;
 export class LiveTraces {
   readonly #single = new Map<string, LocalTrace>();
   readonly #shared = new Map<string, Shared>();
-  readonly #kept = new Map<string, SamplingReason>();
-  // Two generations: the older one is forgotten when the younger is full.
-  #dropped = new Set<string>();
-  #droppedBefore = new Set<string>();
+  readonly #gone = new VerdictMemory();
   /** Both in order of start. */
   readonly undecided = new Set<LocalTrace>();
   readonly decided = new Set<LocalTrace>();
@@ -110,7 +100,8 @@ export class LiveTraces {
   remove(trace: LocalTrace): void {
     this.undecided.delete(trace);
     this.decided.delete(trace);
-    this.#remember(trace);
+    if (trace.verdict?.keep === true) this.#gone.keep(trace.traceId, trace.verdict.reason);
+    else this.#gone.drop(trace.traceId);
     if (this.#single.delete(trace.traceId)) return;
     const shared = this.#shared.get(trace.traceId);
     if (shared === undefined) return;
@@ -119,30 +110,9 @@ export class LiveTraces {
     if (shared.traces.length === 0) this.#shared.delete(trace.traceId);
   }
 
-  /** What was decided about a trace that is gone; a kept local root of it speaks for all. */
+  /** What was decided about a trace that is gone. */
   remembered(traceId: string): SamplingReason | "dropped" | undefined {
-    const reason = this.#kept.get(traceId);
-    if (reason !== undefined) return reason;
-    return this.#dropped.has(traceId) || this.#droppedBefore.has(traceId) ? "dropped" : undefined;
-  }
-
-  #remember(trace: LocalTrace): void {
-    if (trace.verdict?.keep === true) {
-      this.#kept.delete(trace.traceId);
-      this.#kept.set(trace.traceId, trace.verdict.reason);
-      if (this.#kept.size > KEPT_MEMORY) {
-        for (const oldest of this.#kept.keys()) {
-          this.#kept.delete(oldest);
-          break;
-        }
-      }
-      return;
-    }
-    this.#dropped.add(trace.traceId);
-    if (this.#dropped.size >= DROPPED_MEMORY) {
-      this.#droppedBefore = this.#dropped;
-      this.#dropped = new Set();
-    }
+    return this.#gone.of(traceId);
   }
 }
 

@@ -39,8 +39,8 @@ export class ExportView implements ReadableSpan {
     this.attributes = gate.attributes(span.attributes);
     // After the gate, and past the SDK's limit of 128 attributes: the reason always arrives.
     if (reason !== undefined) this.attributes[ATTR.samplingReason] = reason;
-    this.links = span.links.length === 0 ? [] : span.links.map((link) => gatedLink(link, gate));
-    this.events = span.events.length === 0 ? [] : span.events.map((event) => gatedEvent(event, gate));
+    this.links = span.links.length === 0 ? span.links : span.links.map((link) => gatedLink(link, gate));
+    this.events = span.events.length === 0 ? span.events : span.events.map((event) => gatedEvent(event, gate));
     this.duration = span.duration;
     this.ended = span.ended;
     this.resource = span.resource;
@@ -48,10 +48,10 @@ export class ExportView implements ReadableSpan {
     this.droppedAttributesCount = span.droppedAttributesCount;
     this.droppedEventsCount = span.droppedEventsCount;
     this.droppedLinksCount = span.droppedLinksCount;
-    const { context, parent } = identityOf(span);
+    const superseded = span.attributes[ATTR.superseded] === true;
+    const parent = superseded ? span.spanContext() : span.parentSpanContext;
     if (parent !== undefined) this.parentSpanContext = parent;
-    // The stock batch processor ignores a span without the flag.
-    this.#context = { ...context, traceFlags: context.traceFlags | TraceFlags.SAMPLED };
+    this.#context = sampled(superseded ? renamed(span.spanContext()) : span.spanContext());
   }
 
   spanContext(): SpanContext {
@@ -59,14 +59,18 @@ export class ExportView implements ReadableSpan {
   }
 }
 
+/** The stock batch processor ignores a span without the flag. Nearly all have it, and a copy costs more than the rest of a view. */
+function sampled(context: SpanContext): SpanContext {
+  if ((context.traceFlags & TraceFlags.SAMPLED) !== 0) return context;
+  return { ...context, traceFlags: context.traceFlags | TraceFlags.SAMPLED };
+}
+
 /**
  * A delivery that was thought lost has an obituary under its root's span id, and no id may be exported twice. Its real root
  * leaves under a fresh id, as a child of that obituary; the spans below it keep their parent, which the obituary now is.
  */
-function identityOf(span: ReadableSpan): { readonly context: SpanContext; readonly parent: SpanContext | undefined } {
-  const context = span.spanContext();
-  if (span.attributes[ATTR.superseded] !== true) return { context, parent: span.parentSpanContext };
-  return { context: { ...context, spanId: randomBytes(8).toString("hex") }, parent: context };
+function renamed(context: SpanContext): SpanContext {
+  return { ...context, spanId: randomBytes(8).toString("hex") };
 }
 
 function gatedStatus(status: SpanStatus, gate: Gate): SpanStatus {

@@ -19,7 +19,7 @@ import { snapshotOf } from "./tail-sampler-snapshot.ts";
 import { type CapKind, newCounters, type TailCounters, type TailStats } from "./tail-sampler-stats.ts";
 import { dueAtMs, slowMsOf, summaryOf } from "./tail-sampler-summary.ts";
 import { DeadlineTimer } from "./tail-sampler-timer.ts";
-import { isLocalRoot, LiveTraces, type LocalTrace, newTrace } from "./tail-sampler-trace.ts";
+import { isLocalRoot, LiveTraces, LocalTrace } from "./tail-sampler-trace.ts";
 
 /**
  * Register it as the only processor of its exporter, with `KeepRecordingSampler`. It owns its BatchSpanProcessor: sibling
@@ -115,7 +115,7 @@ export class TailSamplingProcessor implements SpanProcessor {
   }
 
   #opened(root: Span): LocalTrace {
-    const trace = newTrace(root, this.#clock.now());
+    const trace = new LocalTrace(root, this.#clock.now());
     this.#live.add(trace);
     this.#live.own(root, trace);
     if (this.#live.undecided.size > this.#settings.maxTraces) this.#forceOldest("traces");
@@ -161,10 +161,12 @@ export class TailSamplingProcessor implements SpanProcessor {
     const isRoot = span.spanContext().spanId === trace.rootSpanId;
     trace.open -= 1;
     if (isRoot) trace.rootEndedAtMs = this.#clock.now();
+    // Counted before the verdict, which may release it; the bound on it is for what is still held after it.
+    const grown = trace.verdict === undefined ? grownBytes(span, trace) : 0;
     this.#judgeEnded(span, trace, isRoot);
     if (trace.rootEndedAtMs === undefined || trace.open > 0) {
       if (trace.rootEndedAtMs !== undefined && isRoot) this.#timer.arm(trace.rootEndedAtMs + this.#settings.graceMs);
-      if (trace.verdict === undefined) this.#grew(trace, grownBytes(span, trace));
+      if (trace.verdict === undefined) this.#grew(trace, grown);
       return;
     }
     if (trace.verdict === undefined) this.#decide(trace, endVerdict(summaryOf(trace, this.#settings)));
@@ -220,7 +222,7 @@ export class TailSamplingProcessor implements SpanProcessor {
 
   /** The one place where a verdict falls: what was held is released or forgotten, what is still open follows as it ends. */
   #decide(trace: LocalTrace, verdict: TailVerdict): void {
-    const held = trace.started;
+    const { started: held, startedBytes: heldBytes, lostSight } = trace;
     trace.verdict = verdict;
     this.#decided(this.#clock.now() - trace.startedAtMs, verdict);
     trace.started = [];
@@ -233,17 +235,20 @@ export class TailSamplingProcessor implements SpanProcessor {
     this.#boundDecided();
     if (verdict.keep) {
       this.#counters.kept[verdict.reason] += 1;
-      for (const span of held) {
-        if (span.ended) this.#release.release(span, span === trace.root ? verdict.reason : undefined);
+      for (const [at, span] of held.entries()) {
+        const bytes = lostSight ? undefined : heldBytes[at];
+        if (span.ended) this.#release.release(span, span === trace.root ? verdict.reason : undefined, bytes);
         else if (this.#settings.snapshots && (verdict.reason === "slow" || verdict.reason === "shutdown")) {
           this.#counters.snapshots += 1;
           this.#release.release(snapshotOf(span), undefined);
         }
       }
-      return;
+    } else {
+      this.#counters.dropped[verdict.why] += 1;
+      for (const span of held) if (span.ended) this.#counters.spansDropped.sampled_out += 1;
     }
-    this.#counters.dropped[verdict.why] += 1;
-    for (const span of held) if (span.ended) this.#counters.spansDropped.sampled_out += 1;
+    // Once these arrays have proved long-lived, V8 makes them in its old generation, where a dead one still holds what it held.
+    held.length = 0;
   }
 
   #force(trace: LocalTrace, cap: CapKind): void {
@@ -258,10 +263,10 @@ export class TailSamplingProcessor implements SpanProcessor {
 
   /** Decided traces that never end are forgotten, oldest first; their verdict is remembered for spans that end after all. */
   #boundDecided(): void {
-    for (const oldest of this.#live.decided) {
-      if (this.#live.decided.size <= this.#settings.maxTraces) return;
-      this.#live.remove(oldest);
-    }
+    if (this.#live.decided.size <= this.#settings.maxTraces) return;
+    // One more than before at the most: it is asked at every verdict.
+    const [oldest] = this.#live.decided;
+    if (oldest !== undefined) this.#live.remove(oldest);
   }
 
   #due(): void {

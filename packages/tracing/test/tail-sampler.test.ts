@@ -481,6 +481,22 @@ describe("bounds", () => {
       expect(await h.exported()).toHaveLength(50);
     });
 
+    it.each([
+      ["the one that decided", 1],
+      ["and early ones of many parallel, found again or not", 100],
+    ])("counts in the queue what came after the start: %s", (_what, parallel) => {
+      const h = harness();
+      const root = h.start("root");
+      const open = Array.from({ length: parallel }, () => h.start("child", root));
+      for (const child of open) child.setAttributes(kib(10).attributes);
+      for (const child of open.slice(1)) h.end(child);
+      expect(h.tail.stats().queuedBytes).toBe(0);
+      for (const child of open.slice(0, 1)) h.fail(child);
+      expect(h.tail.stats().queuedBytes).toBeGreaterThan(parallel * 10 * 1_024);
+      expect(h.tail.stats().queuedBytes).toBeLessThan(parallel * 12 * 1_024);
+      h.end(root);
+    });
+
     it("drops, and counts, kept spans over the bytes that may wait for the exporter", async () => {
       const h = harness({ maxQueuedBytes: 1_000_000 });
       const root = h.start("root");
