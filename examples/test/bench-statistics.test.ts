@@ -101,6 +101,18 @@ describe("paired rounds", () => {
     expect(order).toHaveLength(9);
     expect(new Set(order.slice(0, 3)).size).toBe(3);
   });
+
+  it("make one value of the operations of a round, their median or their mean", async () => {
+    const arms = { baseline: gives(1, 1, 4), candidate: gives(2, 2, 8), control: gives(1, 1, 4) };
+    const how = { rounds: 1, operationsPerRound: 3, noiseMax: 9 };
+    expect(await pairedRounds(arms, "difference", how)).toMatchObject({ baseline: 1, candidate: 2 });
+    const again = { baseline: gives(1, 1, 4), candidate: gives(2, 2, 8), control: gives(1, 1, 4) };
+    expect(await pairedRounds(again, "difference", { ...how, roundValue: "mean" })).toMatchObject({
+      baseline: 2,
+      candidate: 4,
+      compared: 2,
+    });
+  });
 });
 
 describe("single rounds", () => {

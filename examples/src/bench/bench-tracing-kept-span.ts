@@ -10,8 +10,8 @@ import { type Arm, pairedRounds } from "./statistics.ts";
 import { type CountingExporter, countingExporter, providerOf } from "./telemetry-scene.ts";
 
 const IN_FLIGHT = 20;
-/** 200 traces of 25 spans fit into either queue at once. */
-const TRACES = 200;
+/** A block of 200 traces a round, in tenths by turns: what the machine does to one side for some milliseconds it does to all. */
+const TENTHS = 10;
 /** What the sampler gives its own batch processor. */
 const BATCH = { maxQueueSize: 15_360, maxExportBatchSize: 512, scheduledDelayMillis: 1_000 };
 
@@ -36,15 +36,15 @@ export const tracingKeptSpan: Benchmark = {
   what: "a span of a kept trace, exported, over a plain BatchSpanProcessor; CPU time, without the gate",
   processes: 5,
   async run(options) {
-    const traces = options.once ? IN_FLIGHT : TRACES;
     const plain = (exporter: CountingExporter): SpanProcessor => new BatchSpanProcessor(exporter, BATCH);
     const tail = (exporter: CountingExporter): SpanProcessor =>
       new TailSamplingProcessor(exporter, openGate, { share: 1 });
-    const [baseline, candidate, control] = [sideOf(plain, traces), sideOf(tail, traces), sideOf(plain, traces)];
-    const rounds = options.once ? { rounds: 2, warmupRounds: 1 } : { rounds: 60, warmupRounds: 10 };
+    const [baseline, candidate, control] = [sideOf(plain), sideOf(tail), sideOf(plain)];
+    const { rounds, warmupRounds } = options.once ? { rounds: 1, warmupRounds: 0 } : { rounds: 200, warmupRounds: 10 };
+    const how = { rounds, warmupRounds, operationsPerRound: TENTHS, roundValue: "mean", noiseMax: 0.1 } as const;
     const arms = { baseline: baseline.arm, candidate: candidate.arm, control: control.arm };
-    const paired = await pairedRounds(arms, "difference", { ...rounds, noiseMax: 0.1 });
-    const made = (rounds.rounds + rounds.warmupRounds) * traces * SPANS_PER_TRACE;
+    const paired = await pairedRounds(arms, "difference", how);
+    const made = (rounds + warmupRounds) * TENTHS * IN_FLIGHT * SPANS_PER_TRACE;
     for (const { exporter, processor } of [baseline, candidate, control]) {
       requireWork(exporter.exported() === made, `${exporter.exported()} of ${made} spans were exported`);
       await processor.shutdown();
@@ -53,16 +53,20 @@ export const tracingKeptSpan: Benchmark = {
   },
 };
 
-/** A round ends when its spans have left. CPU time: a side that waits for the event loop is not cheaper for it. */
-function sideOf(processorOf: (exporter: CountingExporter) => SpanProcessor, traces: number): Side {
+/**
+ * A turn ends when its spans have left and the event loop has turned, on every side: V8 collects garbage between two turns
+ * of it, and one side alone that waits for the loop would pay for all. CPU time: waiting costs nothing.
+ */
+function sideOf(processorOf: (exporter: CountingExporter) => SpanProcessor): Side {
   const exporter = countingExporter();
   const processor = processorOf(exporter);
   const tracer = providerOf([processor]).getTracer("bench");
   const arm = async (): Promise<number> => {
     const startedUs = cpuUs();
-    playTraces(tracer, { traces, inFlight: IN_FLIGHT });
+    playTraces(tracer, { traces: IN_FLIGHT, inFlight: IN_FLIGHT });
     await processor.forceFlush();
-    return (cpuUs() - startedUs) / (traces * SPANS_PER_TRACE);
+    await new Promise((resolve) => setImmediate(resolve));
+    return (cpuUs() - startedUs) / (IN_FLIGHT * SPANS_PER_TRACE);
   };
   return { arm, exporter, processor };
 }

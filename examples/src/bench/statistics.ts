@@ -25,8 +25,10 @@ export interface RoundOptions {
   readonly rounds: number;
   /** Not counted. Default 0. */
   readonly warmupRounds?: number;
-  /** How often each arm runs in a round, one after the other; the round's value is their median. Default 1. */
+  /** How often each arm runs in a round, one after the other. Default 1. */
   readonly operationsPerRound?: number;
+  /** What the operations of a round come to. `mean`: where what comes seldom belongs to the cost, as collecting garbage does. Default `median`. */
+  readonly roundValue?: "median" | "mean";
   /** How far the A/A comparison may be from 1 (ratio), from 0 (difference, in the unit), or from 1 between halves of single rounds. */
   readonly noiseMax: number;
 }
@@ -70,6 +72,10 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 export function spreadOf(values: readonly number[]): Spread {
   return [quantile(values, 0.1), quantile(values, 0.9)];
 }
@@ -90,11 +96,12 @@ const ORDERS: readonly (readonly ArmName[])[] = [
 /** Runs the three arms in turns and compares within each round, so that a drift of the machine hits all sides alike. */
 export async function pairedRounds(arms: PairedArms, comparison: Comparison, options: RoundOptions): Promise<Paired> {
   const { rounds, warmupRounds = 0, operationsPerRound = 1, noiseMax } = options;
+  const ofRound = options.roundValue === "mean" ? mean : median;
   const values: Record<ArmName, number[]> = { baseline: [], candidate: [], control: [] };
   for (let round = -warmupRounds; round < rounds; round += 1) {
     const measured = await playRound(arms, operationsPerRound, Math.abs(round));
     if (round < 0) continue;
-    for (const arm of ARMS) values[arm].push(median(measured[arm]));
+    for (const arm of ARMS) values[arm].push(ofRound(measured[arm]));
   }
   const compared = compareAll(values.baseline, values.candidate, comparison);
   const control = median(compareAll(values.baseline, values.control, comparison));
@@ -116,7 +123,9 @@ async function playRound(
 ): Promise<Readonly<Record<ArmName, number[]>>> {
   const measured: Record<ArmName, number[]> = { baseline: [], candidate: [], control: [] };
   for (let operation = 0; operation < operations; operation += 1) {
-    for (const arm of ORDERS[(firstOrder + operation) % ORDERS.length] ?? ARMS) measured[arm].push(await arms[arm]());
+    // After the first by lot: a cycle falls into step with the garbage collector, which then always meets the same arm.
+    const order = operation === 0 ? firstOrder : Math.floor(Math.random() * ORDERS.length);
+    for (const arm of ORDERS[order % ORDERS.length] ?? ARMS) measured[arm].push(await arms[arm]());
   }
   return measured;
 }
