@@ -18,7 +18,7 @@ export function isCardNumber(digits: string): boolean {
 export function cardsIn(run: string): readonly (readonly [number, number])[] {
   // One group, as in most runs: no list of groups.
   if (isAllDigits(run)) return isCardNumber(run) ? [[0, run.length]] : NONE;
-  const groups = [...run.matchAll(/\d+/g)].map((match) => ({ start: match.index, text: match[0] }));
+  const groups = groupsOf(run);
   const found: (readonly [number, number])[] = [];
   for (const [first, { start }] of groups.entries()) {
     let digits = "";
@@ -33,6 +33,21 @@ export function cardsIn(run: string): readonly (readonly [number, number])[] {
 }
 
 const NONE: readonly (readonly [number, number])[] = [];
+const GROUP = /\d+/g;
+
+interface Group {
+  readonly start: number;
+  readonly text: string;
+}
+
+/** Not `matchAll`, which copies the pattern at every call. */
+function groupsOf(run: string): readonly Group[] {
+  const groups: Group[] = [];
+  GROUP.lastIndex = 0;
+  for (let match = GROUP.exec(run); match !== null; match = GROUP.exec(run))
+    groups.push({ start: match.index, text: match[0] });
+  return groups;
+}
 
 function isAllDigits(text: string): boolean {
   return text.length <= 19 && !/\D/.test(text);

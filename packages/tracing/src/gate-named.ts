@@ -3,7 +3,6 @@
 import type { SecretKey } from "./gate-keys.ts";
 import type { Span } from "./gate-patterns.ts";
 
-const NAME_PART = /[A-Za-z0-9_.-]/;
 const NAME_MAX = 64;
 const SEPARATORS = /[:=]|%3D/gi;
 const AFTER = /(?:>|%3E)?[ \t]*/iy;
@@ -53,8 +52,14 @@ function nameBefore(text: string, separator: number, from: number): string {
 
 function wordStart(text: string, end: number, from: number): number {
   let start = end;
-  while (start > from && end - start < 2 * NAME_MAX && NAME_PART.test(text.charAt(start - 1))) start -= 1;
+  while (start > from && end - start < 2 * NAME_MAX && isNamePart(text.charCodeAt(start - 1))) start -= 1;
   return start;
+}
+
+/** A letter, a digit, or one of `_.-`. */
+function isNamePart(code: number): boolean {
+  const letter = (code | 0x20) >= 0x61 && (code | 0x20) <= 0x7a;
+  return letter || (code >= 0x30 && code <= 0x39) || code === 0x5f || code === 0x2d || code === 0x2e;
 }
 
 const BACKSLASH = 0x5c;

@@ -258,6 +258,10 @@ function masked(state: Walk, bytes: number): GateNode {
   return MASKED;
 }
 
+/** Whatever JSON writes otherwise than it stands, and a little more: written out to be counted. */
+const ESCAPED = /["\\\p{Cc}\p{Surrogate}]/u;
+
 function sizeOf(text: string): number {
+  if (!ESCAPED.test(text)) return Buffer.byteLength(text) + 2;
   return text.length <= SIZED_MAX ? Buffer.byteLength(JSON.stringify(text)) : Buffer.byteLength(text) + 2;
 }

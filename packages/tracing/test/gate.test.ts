@@ -132,6 +132,16 @@ describe("the gate redacts", () => {
 });
 
 describe("the gate cuts", () => {
+  it.each(["plain", 'a "quote"', "a \\ slash", "two\nlines", "\u007f \u0001", "é 😀", "lone \ud83d half"])(
+    "counts the bytes of a string as JSON would write it, masked or not: %j",
+    (text) => {
+      const input = { note: `${text} password=hunter2` };
+      const gated = createGate().value(input);
+      expect(gated.redacted).toBe(1);
+      expect(gated.bytes).toBe(bytesOf(JSON.stringify(input)));
+    },
+  );
+
   it("F07 T18: at 2,048 UTF-8 bytes, marker included, never inside a character", () => {
     const inputs = [
       `${"x".repeat(2047)}🦊tail`,
