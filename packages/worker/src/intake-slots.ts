@@ -1,6 +1,4 @@
 // Slots: a receive is only sent for runs that can start at once, so nothing is buffered without a lease.
-import { pause } from "./intake-pause.ts";
-
 /**
  * A receive for one message costs as much as one for ten: with a slot free, others are waited for this long. Measured against
  * no wait at concurrency 50: `bench-worker-throughput.ts`. Never longer, or one slow run would hold the next receive back (Q05).
@@ -11,7 +9,7 @@ const GATHER_MS = 20;
 export class Slots {
   readonly #max: number;
   #used = 0;
-  #waiter: (() => void) | undefined;
+  #given: (() => void) | undefined;
 
   constructor(max: number) {
     this.#max = max;
@@ -22,14 +20,14 @@ export class Slots {
   }
 
   /**
-   * Waits until at least one slot is free, a little for more of them, and takes up to `wanted`. One caller at a time: the
+   * Waits until at least one slot is free, a little for as many as `wanted`, and takes up to that. One caller at a time: the
    * poll loop.
    *
    * @returns how many were taken; zero when `signal` fired first
    */
   async take(wanted: number, signal: AbortSignal): Promise<number> {
-    while (this.#used >= this.#max && !signal.aborted) await this.#freed(signal);
-    if (this.#used > 0 && this.#max - this.#used < wanted) await pause(GATHER_MS, signal);
+    await this.#free(1, signal);
+    if (this.#used > 0) await this.#free(Math.min(wanted, this.#max), signal, GATHER_MS);
     if (signal.aborted) return 0;
     const taken = Math.min(wanted, this.#max - this.#used);
     this.#used += taken;
@@ -38,17 +36,22 @@ export class Slots {
 
   give(count: number): void {
     this.#used -= count;
-    this.#waiter?.();
+    this.#given?.();
   }
 
-  #freed(signal: AbortSignal): Promise<void> {
+  /** Resolves when this many are free, when `signal` fires, or after `waitMs`. */
+  #free(count: number, signal: AbortSignal, waitMs?: number): Promise<void> {
     return new Promise((resolve) => {
+      const enough = (): boolean => this.#max - this.#used >= count;
+      if (enough() || signal.aborted) return resolve();
       const done = (): void => {
+        clearTimeout(timer);
+        this.#given = undefined;
         signal.removeEventListener("abort", done);
-        this.#waiter = undefined;
         resolve();
       };
-      this.#waiter = done;
+      const timer = waitMs === undefined ? undefined : setTimeout(done, waitMs);
+      this.#given = () => enough() && done();
       signal.addEventListener("abort", done, { once: true });
     });
   }

@@ -27,6 +27,24 @@ test("a receive waits while nothing is free, and goes on with the first slot giv
   expect(slots.used).toBe(2);
 });
 
+test("a receive waits a moment for as many as it wants, and not longer once they are free", async () => {
+  const slots = new Slots(20);
+  await slots.take(10, never);
+  await slots.take(10, never);
+  let taken: number | undefined;
+  const waiting = slots.take(10, never).then((count) => {
+    taken = count;
+  });
+  slots.give(4);
+  for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+  expect(taken).toBeUndefined();
+  slots.give(6);
+  // In this very turn of the event loop: no timer is waited for.
+  for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+  expect(taken).toBe(10);
+  await waiting;
+});
+
 test("a stop ends the wait with nothing taken", async () => {
   const slots = new Slots(1);
   const stop = new AbortController();
