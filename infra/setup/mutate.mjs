@@ -95,10 +95,12 @@ function run(copy, args) {
   });
 }
 
+const buildTree = (copy) => run(copy, [join("node_modules", "typescript", "bin", "tsc"), "-b"]);
+
 /** @returns "green" | "red" | "broken" (the file did not load, or the pattern selects nothing) with what was printed */
 async function runTest(copy, { test, name, build }) {
   if (build) {
-    const built = await run(copy, [join("node_modules", "typescript", "bin", "tsc"), "-b"]);
+    const built = await buildTree(copy);
     if (built.code !== 0) return { colour: "broken", output: built.output };
   }
   const report = join(copy, "report.json");
@@ -146,6 +148,8 @@ async function lane(queue, report) {
   const copy = copyTree();
   const baselines = {};
   try {
+    // Real tests start processes of what is built and import each other's packages by it, also where no mutant needs a build.
+    await buildTree(copy);
     for (let entry = queue.shift(); entry !== undefined; entry = queue.shift()) {
       report(entry, await tryMutation(copy, entry, baselines));
     }

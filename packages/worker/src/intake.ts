@@ -66,7 +66,7 @@ const RECEIVE_MAX = 10;
 const RECEIVE_MAX_FIFO = 1;
 
 export function createIntake(options: IntakeOptions): Intake {
-  const slots = new Slots(options.concurrency);
+  const slots = new Slots(options.concurrency, options.now);
   const limit = pLimit(options.concurrency);
   const health = new PollHealth(options.now);
   const stopping = new AbortController();

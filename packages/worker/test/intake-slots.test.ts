@@ -1,19 +1,21 @@
 // Proves the slots: never more taken than there are, a waiting poll woken by a free one, and a stop that ends the wait.
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Slots } from "../src/intake-slots.ts";
 
 const never = new AbortController().signal;
+/** Time stands still, so that every receive follows right after the one before. */
+const still = (): number => 0;
 
 test("a receive takes what is free, up to what it wants", async () => {
-  const slots = new Slots(12);
+  const slots = new Slots(12, still);
   expect(await slots.take(10, never)).toBe(10);
   expect(await slots.take(10, never)).toBe(2);
   expect(slots.used).toBe(12);
 });
 
 test("a receive waits while nothing is free, and goes on with the first slot given back", async () => {
-  const slots = new Slots(2);
+  const slots = new Slots(2, still);
   await slots.take(2, never);
   let taken: number | undefined;
   const waiting = slots.take(10, never).then((count) => {
@@ -28,7 +30,7 @@ test("a receive waits while nothing is free, and goes on with the first slot giv
 });
 
 test("a receive waits a moment for as many as it wants, and not longer once they are free", async () => {
-  const slots = new Slots(20);
+  const slots = new Slots(20, still);
   await slots.take(10, never);
   await slots.take(10, never);
   let taken: number | undefined;
@@ -45,8 +47,32 @@ test("a receive waits a moment for as many as it wants, and not longer once they
   await waiting;
 });
 
+test("a receive right after the last one waits for more slots for 20 ms, a later one for 2", async () => {
+  vi.useFakeTimers();
+  try {
+    const slots = new Slots(2, Date.now);
+    for (const waitMs of [20, 2]) {
+      slots.give(slots.used);
+      await slots.take(2, never);
+      await vi.advanceTimersByTimeAsync(20 - waitMs);
+      let taken: number | undefined;
+      const waiting = slots.take(2, never).then((count) => {
+        taken = count;
+      });
+      slots.give(1);
+      await vi.advanceTimersByTimeAsync(waitMs - 1);
+      expect(taken).toBeUndefined();
+      await vi.advanceTimersByTimeAsync(1);
+      expect(taken).toBe(1);
+      await waiting;
+    }
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("a stop ends the wait with nothing taken", async () => {
-  const slots = new Slots(1);
+  const slots = new Slots(1, still);
   const stop = new AbortController();
   await slots.take(1, stop.signal);
   const waiting = slots.take(10, stop.signal);
@@ -58,13 +84,13 @@ test("a stop ends the wait with nothing taken", async () => {
 test("nothing is taken after a stop, even when slots are free", async () => {
   const stop = new AbortController();
   stop.abort();
-  const slots = new Slots(5);
+  const slots = new Slots(5, still);
   expect(await slots.take(10, stop.signal)).toBe(0);
   expect(slots.used).toBe(0);
 });
 
 test("slots given back while nobody waits are there for the next receive", async () => {
-  const slots = new Slots(3);
+  const slots = new Slots(3, still);
   await slots.take(3, never);
   slots.give(2);
   expect(await slots.take(10, never)).toBe(2);
@@ -76,7 +102,7 @@ test("whatever is taken and given, the slots in use stay between none and all", 
       fc.integer({ min: 1, max: 20 }),
       fc.array(fc.integer({ min: 1, max: 10 })),
       async (max, wishes) => {
-        const slots = new Slots(max);
+        const slots = new Slots(max, still);
         for (const wish of wishes) {
           if (slots.used === max) slots.give(Math.min(wish, max));
           const taken = await slots.take(wish, never);
