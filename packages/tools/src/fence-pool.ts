@@ -1,6 +1,6 @@
 // A pool for PostgresSaver whose every transaction first asserts the thread's fence: a stale writer stores nothing.
 import { trace } from "@opentelemetry/api";
-import { ATTR } from "@reprise/tracing";
+import { ATTR, withoutSpans } from "@reprise/tracing";
 import type pg from "pg";
 import { ASSERT_FENCE_SQL, type FenceRef } from "./fence.ts";
 import { FencedClient, type FencedStatement, type QueryAnswer } from "./fence-client.ts";
@@ -23,7 +23,8 @@ export function fencedPool(pool: pg.Pool, fence: FenceRef, options: FencedPoolOp
     end: async (): Promise<void> => undefined,
     connect: async () => {
       const askedAt = performance.now();
-      const client = await pool.connect();
+      // No span for each look into the pool: what it waited stands on the saver's own.
+      const client = await withoutSpans(() => pool.connect());
       sayWait(performance.now() - askedAt);
       const Client = isPipelining(client) ? PipelinedClient : SteppingClient;
       return new Client(client, fence, options.beforeCommit ?? []);

@@ -153,8 +153,8 @@ function standardInstrumentations(): Instrumentation[] {
   return [
     new UndiciInstrumentation({ requireParentforSpans: true, ignoreRequestHook: isTraceUpload }),
     new HttpInstrumentation({ requireParentforOutgoingSpans: true, requireParentforIncomingSpans: true }),
-    // A span for each look into the pool would be as many as the queries; a checkpoint says how long it waited for one.
-    new PgInstrumentation({ requireParentSpan: true, ignoreConnectSpans: true }),
+    // With `ignoreConnectSpans` a query that waited for a pool would run in the context of whoever gave the client back (F06).
+    new PgInstrumentation({ requireParentSpan: true }),
     // Its own HTTP requests would stand as a second span under each call.
     new AwsInstrumentation({ suppressInternalInstrumentation: true }),
   ];

@@ -25,6 +25,7 @@ import { type Cancel, startCancel } from "./run-cancel.ts";
 import { endCancelled, endDriven, endFailed, endMarked, parkRun, stopAtFaultLimit } from "./run-end.ts";
 import { decideProgress } from "./run-progress.ts";
 import type { RunEvidence } from "./run-rows.ts";
+import { firstOf } from "./signals.ts";
 
 export interface LeasedRun {
   readonly request: RunRequest | AnswerRequest;
@@ -56,6 +57,8 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
   const lease = startLease(parts, delivery, { ...leased, cancel });
   const unwatch = parts.leases.add(lease, delivery.receivedAt);
   const deadline = startDeadline(parts.clock, parts.config.runDeadlineSeconds);
+  const { wall } = lease;
+  const stop = firstOf([lease.signal, parts.drain.forced, wall.forced, deadline.signal, cancel.signal]);
   const context: RunContext = {
     ...leased,
     parts,
@@ -64,7 +67,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
     savers: saverFor(parts, delivery, { ...leased, cancel, lease }),
     deadline,
     cancel,
-    signal: AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced, deadline.signal, cancel.signal]),
+    signal: stop.signal,
   };
   try {
     return await leasedSteps(context);
@@ -74,6 +77,7 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
     deadline.cancel();
     // Whatever ends the delivery must find no beat in flight on the same handle (complaint Q01, Q03).
     await lease.stop();
+    stop.release();
     unwatch();
   }
 }
@@ -244,10 +248,10 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
   const { agent, parts, request, delivery, savers, lease } = context;
   const control = new RunControl();
   // SIGTERM and SQS's twelve hours ask for the same: stop at the next checkpoint, and the message is given back.
-  const handOver = AbortSignal.any([parts.drain.asked, lease.wall.asked]);
+  const handOver = firstOf([parts.drain.asked, lease.wall.asked]);
   const askDrain = (): void => control.requestDrain("handover");
-  handOver.addEventListener("abort", askDrain, { once: true });
-  if (handOver.aborted) askDrain();
+  handOver.signal.addEventListener("abort", askDrain, { once: true });
+  if (handOver.signal.aborted) askDrain();
   const bodies = new NodeBodies();
   try {
     const result: DriveResult = await drive(agent, invocation, {
@@ -276,7 +280,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
     if (!isControlFlow(error) && !context.cancel.signal.aborted) recordError(delivery.root, error);
     throw error;
   } finally {
-    handOver.removeEventListener("abort", askDrain);
+    handOver.release();
     await bodiesEnded(context, bodies);
   }
 }
@@ -291,5 +295,6 @@ async function bodiesEnded({ parts, lease }: RunContext, bodies: NodeBodies): Pr
     { bodies: bodies.running },
     "the run was stopped and nodes of it go on; its lease is held until they end",
   );
-  await bodies.ended(AbortSignal.any([lease.signal, parts.drain.forced, lease.wall.forced]));
+  const left = firstOf([lease.signal, parts.drain.forced, lease.wall.forced]);
+  await bodies.ended(left.signal).finally(left.release);
 }

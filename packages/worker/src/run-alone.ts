@@ -4,6 +4,7 @@ import type { Ending } from "./delivery.ts";
 import { noteAlone } from "./delivery-rows.ts";
 import type { RunContext } from "./delivery-run.ts";
 import { endDeferred, handBack } from "./run-end.ts";
+import { firstOf } from "./signals.ts";
 
 /**
  * Runs `go` with the worker to itself. The wait ends with the lease, the drain, or the run deadline, which each of the others
@@ -12,7 +13,8 @@ import { endDeferred, handBack } from "./run-end.ts";
 export async function workAlone(context: RunContext, go: () => Promise<Ending>): Promise<Ending> {
   const { parts, lease, deadline, delivery } = context;
   const { asked } = parts.drain;
-  const entry = await parts.gate.alone(AbortSignal.any([context.signal, asked]));
+  const stop = firstOf([context.signal, asked]);
+  const entry = await parts.gate.alone(stop.signal).finally(stop.release);
   switch (entry.state) {
     case "alone":
       try {

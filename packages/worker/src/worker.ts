@@ -1,4 +1,5 @@
 // Composition: puts the parts of a worker together, starts the intake, and takes it down inside the stop grace.
+import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { SQSClient } from "@aws-sdk/client-sqs";
 import { type Ledger, PostgresLedger } from "@reprise/tools";
@@ -25,6 +26,7 @@ import { missingMigrations } from "./migrate.ts";
 import { createPool, listenTo } from "./pool.ts";
 import { deliveryAdmissions } from "./run-rows.ts";
 import { createSettler } from "./settle.ts";
+import { firstOf } from "./signals.ts";
 import { startHousekeeping } from "./worker-housekeeping.ts";
 
 export interface WorkerOptions {
@@ -90,6 +92,8 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   });
   const name = `${hostname()}:${process.pid}`;
   const drain = { asked: new AbortController(), forced: new AbortController(), pollEnded: new AbortController() };
+  // Each delivery listens to both until it ends (signals.ts): as many listeners as slots are no leak.
+  setMaxListeners(0, drain.asked.signal, drain.forced.signal);
   const leases = new LeaseWatch();
   const metrics = new WorkerMetrics({
     queue: queueName(config.queueUrl),
@@ -232,7 +236,9 @@ function countedExport(
 async function drained(intake: { idle(): Promise<void> }, forced: AbortController, budgetMs: number): Promise<void> {
   const finished = new AbortController();
   const idle = intake.idle().finally(() => finished.abort());
-  await pause(budgetMs, AbortSignal.any([finished.signal, forced.signal]));
+  const over = firstOf([finished.signal, forced.signal]);
+  await pause(budgetMs, over.signal);
+  over.release();
   forced.abort();
   await Promise.race([idle, pause(ABORT_GRACE_MS, finished.signal)]);
 }

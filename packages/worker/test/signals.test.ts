@@ -1,0 +1,28 @@
+// One signal of several: the first reason wins, and a source that lives on keeps nothing of the work that is over.
+import { getEventListeners } from "node:events";
+import { expect, test } from "vitest";
+import { firstOf } from "../src/signals.ts";
+
+test("fires with the first source and its reason, and leaves the others", () => {
+  const [first, second] = [new AbortController(), new AbortController()];
+  const { signal } = firstOf([first.signal, second.signal]);
+  expect(signal.aborted).toBe(false);
+  second.abort("second");
+  first.abort("first");
+  expect(signal.reason).toBe("second");
+  expect(getEventListeners(first.signal, "abort")).toHaveLength(0);
+});
+
+test("has fired already when a source has", () => {
+  const source = AbortSignal.abort("before");
+  expect(firstOf([new AbortController().signal, source]).signal.reason).toBe("before");
+});
+
+test("a source that lives as long as the worker keeps nothing of a thousand deliveries that are over", () => {
+  const drain = new AbortController();
+  for (let delivery = 0; delivery < 1_000; delivery += 1) firstOf([drain.signal]).release();
+  expect(getEventListeners(drain.signal, "abort")).toHaveLength(0);
+  // What AbortSignal.any leaves behind stands at a symbol of the source's.
+  const kept = Object.getOwnPropertySymbols(drain.signal).map((key) => Reflect.get(drain.signal, key) as unknown);
+  expect(kept.filter((value) => value instanceof Set && value.size > 0)).toEqual([]);
+});
