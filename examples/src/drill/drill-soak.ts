@@ -23,7 +23,7 @@ const GROWTH_MB_MAX = 5;
 const RUNS_A_SECOND = 4;
 /** Longer than an idle pooled connection or socket is kept, so that only what leaked is left to be counted. */
 const QUIET_MS = 25_000;
-const RESTING_LOOKS = 12;
+const RESTING_LOOKS = 36;
 const RESTING_PAUSE_MS = 1_700;
 const SETTINGS = { REPRISE_VISIBILITY_SECONDS: "30", REPRISE_WAIT_SECONDS: "5", REPRISE_SAMPLE_SHARE: "0.05" };
 
@@ -89,7 +89,7 @@ async function loadAndMeasure(
 }
 
 /**
- * The least of several looks: a poll that is just being answered or a sweep that is at the database hold a socket for a moment,
+ * The least of a minute of looks: a poll that is just being answered or a sweep that is at the database hold a socket for a moment,
  * what leaked is there in every look.
  */
 async function restingHoldings(worker: ChildProcess): Promise<Holdings> {

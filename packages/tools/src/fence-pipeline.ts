@@ -17,8 +17,8 @@ export function isPipelining(client: pg.PoolClient): boolean {
  * BEGIN, the fence, the writes and COMMIT go out together; k + 4 round trips become one. A statement that fails aborts the
  * transaction, so that those behind it are refused and COMMIT ends it as a rollback, without an error of its own: the first
  * failure is what COMMIT rejects with. The fence therefore has to raise: a result of no rows would be seen after the commit.
- * Its statements leave no spans of their own: they would all last as long as the round trip, which is the saver's span
- * (fence-pool.test.ts), and eighty of them cost a run more than anything else in its trace.
+ * Its statements but the COMMIT leave no spans of their own: they would all last as long as the round trip (fence-pool.test.ts),
+ * and eighty of them cost a run more than anything else in its trace.
  */
 export class PipelinedClient extends FencedClient {
   /** Bounded by the statements of one checkpoint. */
@@ -45,7 +45,8 @@ export class PipelinedClient extends FencedClient {
 
   protected override async commit(): QueryAnswer {
     const marks = this.beforeCommit.map(({ text, values }) => this.#send(text, [...values]));
-    const commit = this.#send("COMMIT");
+    // The one statement with a span of its own: it is answered last, so it lasts as long as the round trip.
+    const commit = this.#awaited(this.client.query("COMMIT"));
     const failure = await this.#firstFailure();
     const ended = await commit.catch(() => undefined);
     // Answered at all, COMMIT has ended the transaction, one way or the other.
@@ -76,7 +77,10 @@ export class PipelinedClient extends FencedClient {
   }
 
   #send(text: string, values?: unknown[]): QueryAnswer {
-    const sent = withoutSpans(() => this.client.query(text, values));
+    return this.#awaited(withoutSpans(() => this.client.query(text, values)));
+  }
+
+  #awaited(sent: QueryAnswer): QueryAnswer {
     // Looked at in #firstFailure; until then a rejection must not count as unhandled.
     sent.catch(() => undefined);
     this.#sent.push(sent);
