@@ -18,7 +18,7 @@ type ToolCall = NonNullable<AIMessage["tool_calls"]>[number];
 export function graphArm(settings: ArmSettings): (play: Play) => Promise<Played> {
   const config = readConfig();
   // As many as the worker has: two a run.
-  const pool = openPool(config.databaseUrl, { max: config.poolMax });
+  const pool = openPool(config.databaseUrl, { max: config.poolMax, min: config.poolMax });
   pool.on("error", () => undefined);
   const graph = bareGraph(settings, new PostgresSaver(pool));
   return async ({ count }) => {

@@ -1,6 +1,7 @@
 // The arm with us: a whole worker with rows, leases and spans, over an agent that does nothing or over the five-step graph.
 
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { openPool } from "@reprise/dev-stack";
 import { defineTool } from "@reprise/tools";
 import {
   type Agent,
@@ -18,13 +19,17 @@ import { benchClient, type Stopwatch, stopwatch } from "./bench-worker-stopwatch
 
 export function workerArm(settings: ArmSettings): (play: Play) => Promise<Played> {
   const agent = settings.arm === "empty-worker" ? emptyAgent() : chargingAgent(settings);
+  const base = readConfig();
+  // One for all rounds, as the bare graph has: a worker lives long, and each connection is opened at the price of a run.
+  const pool = openPool(base.databaseUrl, { max: base.poolMax, min: base.poolMax, pipeline: true });
   return async ({ count, queueUrl }) => {
-    const config: Config = { ...readConfig(), queueUrl, concurrency: settings.concurrency, waitSeconds: 1 };
+    const config: Config = { ...base, queueUrl, concurrency: settings.concurrency, waitSeconds: 1 };
     const watch = stopwatch();
     const { log, ended } = countEnds(count);
     const worker = await startWorker({
       config,
       agents: [agent],
+      pool,
       log,
       sqs: () => startingClient(config.sqsEndpoint, watch),
     });

@@ -95,7 +95,10 @@ async function run(serverUrl: string, sql: string): Promise<void> {
  * A pool for tests and examples, with the listeners that every pool needs: a server that stops, or a database that is dropped,
  * ends connections that are idle or still closing, and without a listener the process with them (case E02).
  */
-export function openPool(url: string, options: { readonly max: number; readonly min?: number }): pg.Pool {
+export function openPool(
+  url: string,
+  options: { readonly max: number; readonly min?: number; readonly pipeline?: boolean },
+): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, ...options });
   const ignore = (): void => undefined;
   pool.on("error", ignore);

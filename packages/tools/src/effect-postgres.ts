@@ -15,7 +15,7 @@ import type {
 } from "./effect.ts";
 import { decisionOf } from "./effect-decide.ts";
 import { getLarge, putLarge, type ResultStore } from "./effect-result-store.ts";
-import { claimedRowOf, claimValues, clean, type RawClaim, type RawRow, rowOf, settleValues } from "./effect-rows.ts";
+import { claimValues, claimViewOf, clean, type RawClaim, type RawRow, rowOf, settleValues } from "./effect-rows.ts";
 import { SeenCounts } from "./effect-seen.ts";
 import {
   CLAIM_SQL,
@@ -80,18 +80,12 @@ export class PostgresLedger implements Ledger {
   }
 
   async claim(claim: EffectClaim): Promise<ClaimDecision> {
-    const raw = await first<RawClaim>(this.#db, CLAIM_SQL, claimValues(claim));
-    if (raw === undefined || raw.r_step === "fenced") return { kind: "fenced" };
-    const step = raw.r_step;
-    if (step === "keep") this.#seen.add(claim.key);
-    const row = claimedRowOf(raw, claim.holder);
-    const decision = decisionOf({
-      row: { ...row, seen: row.seen + this.#seen.pending(claim.key) },
-      won: step === "take" || step === "own",
-      stale: step === "stale",
-      differs: raw.r_differs ?? undefined,
-      leaseLeftMs: raw.r_lease_left_ms ?? claim.leaseMs,
-    });
+    const answered = await first<{ readonly answer: string }>(this.#db, CLAIM_SQL, claimValues(claim));
+    // The shape is the function's.
+    const raw: RawClaim = answered === undefined ? { step: "fenced" } : JSON.parse(answered.answer);
+    if (raw.step === "fenced") return { kind: "fenced" };
+    if (raw.step === "keep") this.#seen.add(claim.key);
+    const decision = decisionOf(claimViewOf(raw, claim, this.#seen.pending(claim.key)));
     if (decision.kind !== "replay") return decision;
     return { ...decision, result: await getLarge(this.#results, decision.result) };
   }

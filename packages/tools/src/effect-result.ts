@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import type { StoredResult } from "./effect.ts";
 
-/** Limit of a result that can be replayed, in UTF-8 bytes of its JSON. The table's check constraint has the same number. */
+/** Limit of a result that can be replayed, in UTF-8 bytes of its JSON. */
 export const RESULT_BYTES_MAX = 65_536;
 
 /** Never throws: an effect that happened must be recorded, whatever its tool returned. */

@@ -32,24 +32,29 @@ export interface RawRow {
   readonly provider_request_id: string | null;
 }
 
-/** The out parameters of `claim_effect`. Only `r_step` is always there; the holder's are null when the row is the claimant's new one. */
-export interface RawClaim {
-  readonly r_step: ClaimStep | "fenced";
-  readonly r_differs: "owner" | "arguments" | null;
-  readonly r_state: EffectState;
-  readonly r_policy: RecordedPolicy;
-  readonly r_fence: string;
-  readonly r_holder: string | null;
-  readonly r_seen: number;
-  readonly r_executions: number;
-  readonly r_first_claim_at_ms: number;
-  readonly r_lease_left_ms: number | null;
-  readonly r_result: string | null;
-  readonly r_sha256: string | null;
-  readonly r_bytes: number | null;
-  readonly r_ref: string | null;
-  readonly r_effect_ref: string | null;
-  readonly r_detail: string | null;
+/** What `claim_effect` answers, as JSON. */
+export type RawClaim = RawNewClaim | RawKnownClaim | { readonly step: "fenced" };
+
+interface RawNewClaim {
+  readonly step: "new";
+  readonly fence: string;
+  readonly firstClaimAtMs: number;
+}
+
+/** The key had a row already; this is how it stands after the claim. */
+interface RawKnownClaim extends RawResult {
+  readonly step: ClaimStep;
+  readonly differs: "owner" | "arguments" | null;
+  readonly state: EffectState;
+  readonly policy: RecordedPolicy;
+  readonly fence: string;
+  readonly holder: string;
+  readonly seen: number;
+  readonly executions: number;
+  readonly firstClaimAtMs: number;
+  readonly leaseLeftMs: number;
+  readonly effectRef: string | null;
+  readonly detail: string | null;
 }
 
 // Postgres text cannot hold NUL; what is only evidence is stored with a replacement mark instead of failing (E01).
@@ -103,20 +108,42 @@ export function settleValues(settlement: Settlement, result: StoredResult | unde
   ];
 }
 
-export function claimedRowOf(raw: RawClaim, claimant: string): ClaimView["row"] {
-  const { r_result: result, r_sha256: result_sha256, r_bytes: result_bytes, r_ref: result_ref } = raw;
+/** `pendingSeen`: repeats of the key that were counted and are not in its row yet. */
+export function claimViewOf(raw: RawNewClaim | RawKnownClaim, claim: EffectClaim, pendingSeen: number): ClaimView {
+  if (raw.step === "new") return newView(raw, claim, pendingSeen);
+  const { step, differs, leaseLeftMs } = raw;
   return {
-    state: raw.r_state,
-    policy: raw.r_policy,
-    fence: raw.r_fence,
-    holder: raw.r_holder ?? claimant,
-    seen: raw.r_seen,
-    executions: raw.r_executions,
-    firstClaimAtMs: raw.r_first_claim_at_ms,
-    ...optional("result", resultOf({ result, result_sha256, result_bytes, result_ref })),
-    ...optional("effectRef", raw.r_effect_ref),
-    ...optional("detail", raw.r_detail),
+    row: {
+      state: raw.state,
+      policy: raw.policy,
+      fence: raw.fence,
+      holder: raw.holder,
+      seen: raw.seen + pendingSeen,
+      executions: raw.executions,
+      firstClaimAtMs: raw.firstClaimAtMs,
+      ...optional("result", resultOf(raw)),
+      ...optional("effectRef", raw.effectRef),
+      ...optional("detail", raw.detail),
+    },
+    won: step === "take" || step === "own",
+    stale: step === "stale",
+    differs: differs ?? undefined,
+    leaseLeftMs,
   };
+}
+
+function newView({ fence, firstClaimAtMs }: RawNewClaim, claim: EffectClaim, pendingSeen: number): ClaimView {
+  const { policy, holder, leaseMs } = claim;
+  const row = {
+    state: "reserved",
+    policy,
+    fence,
+    holder,
+    seen: 1 + pendingSeen,
+    executions: 1,
+    firstClaimAtMs,
+  } as const;
+  return { row, won: true, stale: false, differs: undefined, leaseLeftMs: leaseMs };
 }
 
 export function rowOf(raw: RawRow): EffectRow {

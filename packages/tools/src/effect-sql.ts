@@ -23,8 +23,8 @@ const rowColumns = (e: string): string => `
  * $10 retention ms $11 nonce $12 thread fence $13 thread of $12 $14 holder $15 lease ms $16 run $17 delivery $18 receive count
  * $19 node attempt
  */
-export const CLAIM_SQL = `select * from ${PRODUCT.schema}.claim_effect($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-  $16, $17, $18, $19)`;
+export const CLAIM_SQL = `select ${PRODUCT.schema}.claim_effect($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+  $17, $18, $19) as answer`;
 
 /** $1 key $2 fence $3 outcome $4 result $5 sha256 $6 bytes $7 reference $8 effect ref $9 detail $10 evidence $11 request id */
 export const SETTLE_SQL = `select ${PRODUCT.schema}.settle_effect($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as recorded`;
@@ -59,11 +59,11 @@ order by e.state = 'unknown' desc, e.first_claim_at desc limit 1`;
 
 /** The inline first execution counts as open until it ended, in time or late. */
 export const OPEN_EXECUTIONS_SQL = `
-select e.key, e.first_fence::text as fence, e.thread_id, e.tool, e.tool_call_id, e.policy, e.node_attempt,
+select e.key, coalesce(e.first_fence, e.fence)::text as fence, e.thread_id, e.tool, e.tool_call_id, e.policy, e.node_attempt,
   (extract(epoch from e.first_claim_at) * 1000)::float8 as started_at_ms
 from ${EFFECTS} e
 where e.delivery_id = $1 and e.first_ended_at is null
-  and not exists (select 1 from ${EXECUTIONS} x where x.key = e.key and x.fence = e.first_fence)
+  and not exists (select 1 from ${EXECUTIONS} x where x.key = e.key and x.fence = coalesce(e.first_fence, e.fence))
 union all
 select x.key, x.fence::text, x.thread_id, e.tool, e.tool_call_id, e.policy, x.node_attempt,
   (extract(epoch from x.started_at) * 1000)::float8

@@ -25,12 +25,35 @@ export function createPool(options: PoolOptions): pg.Pool {
     // A checkpoint's transaction goes out in one round trip (tools, fence-pipeline.ts).
     pipeline: true,
   });
-  return listenTo(pool, options.onError);
+  listenTo(pool, options.onError);
+  return pool;
 }
 
-/** For a pool the user made, too: the idle clients report through the pool, a checked-out one only through itself (case E02). */
-export function listenTo(pool: pg.Pool, onError: (text: string) => void): pg.Pool {
-  pool.on("error", (error) => onError(errorText(error)));
-  pool.on("connect", (client) => client.on("error", (error) => onError(errorText(error))));
-  return pool;
+/** A pool, and how to let go of it. */
+export interface HeldPool {
+  readonly pool: pg.Pool;
+  readonly letGo: () => Promise<void>;
+}
+
+/** Yours stays open when the worker lets go of it; one of the worker's own is ended. */
+export function holdPool(yours: pg.Pool | undefined, own: PoolOptions): HeldPool {
+  if (yours === undefined) {
+    const pool = createPool(own);
+    return { pool, letGo: () => pool.end() };
+  }
+  const stop = listenTo(yours, own.onError);
+  return { pool: yours, letGo: async () => stop() };
+}
+
+// The idle clients report through the pool, a checked-out one only through itself (case E02). What a client was given stays with it:
+// it may be lost after the worker stopped.
+function listenTo(pool: pg.Pool, onError: (text: string) => void): () => void {
+  const onPoolError = (error: Error): void => onError(errorText(error));
+  const onConnect = (client: pg.PoolClient): void => void client.on("error", onPoolError);
+  pool.on("error", onPoolError);
+  pool.on("connect", onConnect);
+  return () => {
+    pool.off("error", onPoolError);
+    pool.off("connect", onConnect);
+  };
 }

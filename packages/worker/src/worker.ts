@@ -23,7 +23,7 @@ import { BeatRounds } from "./lease-beats.ts";
 import { createLogger, type Logger, withIds } from "./log.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { missingMigrations } from "./migrate.ts";
-import { createPool, listenTo } from "./pool.ts";
+import { holdPool } from "./pool.ts";
 import { deliveryAdmissions } from "./run-rows.ts";
 import { createSettler } from "./settle.ts";
 import { firstOf } from "./signals.ts";
@@ -32,7 +32,7 @@ import { startHousekeeping } from "./worker-housekeeping.ts";
 export interface WorkerOptions {
   readonly config: Config;
   readonly agents: readonly Agent[];
-  /** Your own pool (TLS, IAM auth, pooler); the worker adds error listeners and never ends it. Default: one from DATABASE_URL. */
+  /** Your own pool (TLS, IAM auth, pooler); the worker hears its errors until it stops and never ends it. Default: one from DATABASE_URL. */
   readonly pool?: pg.Pool;
   /** Your own client configuration for SQS. Default: region and endpoint of the configuration, credentials of the SDK's chain. */
   readonly sqs?: () => SQSClient;
@@ -71,23 +71,23 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const log = withIds(options.log ?? createLogger(config.logLevel));
   const onPoolError = (text: string): void =>
     log.warn({ error: text }, "a PostgreSQL connection was lost; the next query opens another");
-  const pool =
-    options.pool === undefined
-      ? createPool({
-          connectionString: config.databaseUrl,
-          max: config.poolMax,
-          applicationName: `${PRODUCT.name}-worker`,
-          onError: onPoolError,
-        })
-      : listenTo(options.pool, onPoolError);
-  await requireTables(pool);
+  const { pool, letGo } = holdPool(options.pool, {
+    connectionString: config.databaseUrl,
+    max: config.poolMax,
+    applicationName: `${PRODUCT.name}-worker`,
+    onError: onPoolError,
+  });
+  await requireTables(pool).catch(async (error: unknown) => {
+    await letGo();
+    throw error;
+  });
   const newClient = options.sqs ?? ((): SQSClient => sqsClient(config));
   // Two clients: a client's sockets are shared, and long polls would make deletes wait (facts/queue, P27).
   const clients = { poll: newClient(), settle: newClient() };
   const fit = await checkAtStart(clients.settle, config, log).catch(async (error: unknown) => {
     clients.poll.destroy();
     clients.settle.destroy();
-    if (options.pool === undefined) await pool.end();
+    await letGo();
     throw error;
   });
   const name = `${hostname()}:${process.pid}`;
@@ -201,7 +201,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     metrics.close();
     clients.poll.destroy();
     clients.settle.destroy();
-    if (options.pool === undefined) await pool.end();
+    await letGo();
     log.info({}, "worker stopped");
   };
   return {

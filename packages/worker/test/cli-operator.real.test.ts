@@ -64,8 +64,8 @@ async function addEffect(
   const key = deriveKey(thread, call);
   await s.pool.query(
     `insert into reprise.effects (key, thread_id, tool, tool_call_id, args_fingerprint, policy, state, nonce, fence, holder, lease_until,
-       first_fence, run_id, delivery_id, node_attempt, detail, unknown_at)
-     values ($1, $2, 'charge', $3, 'f', 'once', $4, 'n', 1, 'h', now() + $5::interval, 1, 'r-1', 'd-1', 1, '=cmd|calc', now())`,
+       run_id, delivery_id, node_attempt, detail, unknown_at)
+     values ($1, $2, 'charge', $3, 'f', 'once', $4, 'n', 1, 'h', now() + $5::interval, 'r-1', 'd-1', 1, '=cmd|calc', now())`,
     [key, thread, call, more.state ?? "unknown", more.lease ?? "-1 minute"],
   );
   return key;

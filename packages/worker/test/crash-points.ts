@@ -42,13 +42,13 @@ export const CRASH_POINTS = [
     id: "model",
     between: "the model's checkpoint stored -> the call claimed",
     next: "It resumes from that checkpoint: same call, same key, one execution.",
-    kill: { when: "before", what: "from reprise\\.claim_effect" },
+    kill: { when: "before", what: "select reprise\\.claim_effect" },
   },
   {
     id: "claimed",
     between: "the call claimed -> the request sent",
     next: "The claim of an older fence is taken over and the call executed under the same key. The provider sees one request.",
-    kill: { when: "after", what: "from reprise\\.claim_effect" },
+    kill: { when: "after", what: "select reprise\\.claim_effect" },
   },
   {
     id: "committed",

@@ -285,7 +285,7 @@ describe("a worker killed between", () => {
   it.concurrent("a call's claim and its end, at the fault limit: the run is parked, not driven once more", async () => {
     await stage.play(async (scene) => {
       const runId = await scene.send("charge");
-      await scene.died(scene.child({ when: "after", what: "from reprise\\.claim_effect" }));
+      await scene.died(scene.child({ when: "after", what: "select reprise\\.claim_effect" }));
       await scene.healthy({ settings: { REPRISE_FAULT_LIMIT: "1" } });
       const run = await scene.runIs(runId, "parked");
       expect(run).toMatchObject({ error_code: "FAULT_LIMIT", lost_deliveries: 1, failed_deliveries: 0 });

@@ -172,8 +172,8 @@ describe("a run that nobody drives", () => {
     ]) {
       await s.pool.query(
         `insert into reprise.effects (key, thread_id, tool, tool_call_id, args_fingerprint, policy, nonce, fence, holder, lease_until,
-           first_fence, run_id, delivery_id, node_attempt)
-         values ($1, 't', 'pay', $1, 'f', 'once', 'n', 1, 'h', now() + $2::interval, 1, 'r', 'd', 1)`,
+           run_id, delivery_id, node_attempt)
+         values ($1, 't', 'pay', $1, 'f', 'once', 'n', 1, 'h', now() + $2::interval, 'r', 'd', 1)`,
         [key, lease],
       );
     }

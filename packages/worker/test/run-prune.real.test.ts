@@ -42,8 +42,8 @@ async function addEffect(
   const { key, thread, state = "done", retentionDays = null, days = 500 } = effect;
   await pool.query(
     `insert into reprise.effects (key, thread_id, tool, tool_call_id, args_fingerprint, policy, retention_ms, state, nonce, fence, holder,
-       lease_until, first_claim_at, first_fence, run_id, delivery_id, node_attempt, settled_at)
-     values ($1, $2, 'pay', $1, 'f', 'once', $3, $4, 'n', 1, 'h', now(), now() - $5 * interval '1 day', 1, 'r', 'd', 1,
+       lease_until, first_claim_at, run_id, delivery_id, node_attempt, settled_at)
+     values ($1, $2, 'pay', $1, 'f', 'once', $3, $4, 'n', 1, 'h', now(), now() - $5 * interval '1 day', 'r', 'd', 1,
        case when $4 in ('done', 'failed') then now() - $5 * interval '1 day' end)`,
     [key, thread, retentionDays === null ? null : retentionDays * DAY_MS, state, days],
   );
