@@ -56,6 +56,8 @@ class FencedSaver extends BaseCheckpointSaver {
   readonly #parts: DeliverySaverParts;
   readonly #reader: PostgresSaver;
   readonly #writer: PostgresSaver;
+  /** Of the thread's root: found without a checkpoint, or written to since. Nobody else writes under our fence. */
+  #root: "unread" | "empty" | "written" = "unread";
 
   constructor(parts: DeliverySaverParts) {
     const serde = countingSerde(parts.serde);
@@ -65,8 +67,13 @@ class FencedSaver extends BaseCheckpointSaver {
     this.#writer = this.#writerWith([]);
   }
 
-  override getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    return this.#lasting(() => this.#reader.getTuple(config));
+  /** The worker reads a thread's latest checkpoint to decide, and LangGraph to begin: a new thread is looked up once for both. */
+  override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    const isLatest = isLatestOfRoot(config, this.#parts.threadId);
+    if (isLatest && this.#root === "empty") return undefined;
+    const tuple = await this.#lasting(() => this.#reader.getTuple(config));
+    if (isLatest && tuple === undefined && this.#root === "unread") this.#root = "empty";
+    return tuple;
   }
 
   override list(config: RunnableConfig, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
@@ -79,7 +86,8 @@ class FencedSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const isRoot = (config.configurable?.["checkpoint_ns"] ?? "") === "";
+    const isRoot = namespaceOf(config) === "";
+    this.#root = "written";
     const { runId, onCancelAsked } = this.#parts;
     const mark: FencedStatement[] = [];
     if (isRoot && runId !== undefined) {
@@ -90,6 +98,7 @@ class FencedSaver extends BaseCheckpointSaver {
   }
 
   override async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+    this.#root = "written";
     await this.#lasting(() => this.#writer.putWrites(config, writes, taskId));
   }
 
@@ -107,4 +116,13 @@ class FencedSaver extends BaseCheckpointSaver {
     const { pool, threadId, fence, schema } = this.#parts;
     return new PostgresSaver(fencedPool(pool, { threadId, fence }, { beforeCommit }), this.serde, { schema });
   }
+}
+
+function isLatestOfRoot(config: RunnableConfig, threadId: string): boolean {
+  const { thread_id: thread, checkpoint_id: checkpoint } = config.configurable ?? {};
+  return thread === threadId && namespaceOf(config) === "" && checkpoint === undefined;
+}
+
+function namespaceOf(config: RunnableConfig): unknown {
+  return config.configurable?.["checkpoint_ns"] ?? "";
 }
