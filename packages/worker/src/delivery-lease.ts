@@ -29,16 +29,16 @@ export function startLease(parts: WorkerParts, delivery: Delivery, leased: Cance
       },
       onLost: (error) => {
         delivery.root.addEvent(EVENT.leaseLost, { reason: error.message });
-        parts.log.warn({}, error.message);
+        delivery.log.warn({}, error.message);
       },
       onWallNear: () => {
         delivery.root.addEvent(EVENT.leaseWallNear);
-        parts.log.warn(
+        delivery.log.warn(
           {},
           "SQS's twelve hours are nearly over: the run stops at its next checkpoint and is given back",
         );
       },
-      onBeatFailed: (error) => parts.log.warn({ error: errorText(error) }, "a beat failed; trying again"),
+      onBeatFailed: (error) => delivery.log.warn({ error: errorText(error) }, "a beat failed; trying again"),
     },
     delivery.receivedAt,
   );

@@ -25,7 +25,7 @@ import { type Cancel, startCancel } from "./run-cancel.ts";
 import { endCancelled, endDriven, endFailed, endMarked, parkRun, stopAtFaultLimit } from "./run-end.ts";
 import { decideProgress } from "./run-progress.ts";
 import type { RunEvidence } from "./run-rows.ts";
-import { firstOf } from "./signals.ts";
+import { firstOf, onFirst } from "./signals.ts";
 
 export interface LeasedRun {
   readonly request: RunRequest | AnswerRequest;
@@ -128,7 +128,7 @@ async function resumeSteps(context: RunContext, cause: string, alone: string | u
     [ATTR.resumeReason]: reason,
     ...("step" in decision ? { [ATTR.resumedFromStep]: decision.step } : {}),
   });
-  parts.log.info(
+  delivery.log.info(
     {
       receive_count: delivery.receiveCount,
       cause,
@@ -248,10 +248,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
   const { agent, parts, request, delivery, savers, lease } = context;
   const control = new RunControl();
   // SIGTERM and SQS's twelve hours ask for the same: stop at the next checkpoint, and the message is given back.
-  const handOver = firstOf([parts.drain.asked, lease.wall.asked]);
-  const askDrain = (): void => control.requestDrain("handover");
-  handOver.signal.addEventListener("abort", askDrain, { once: true });
-  if (handOver.signal.aborted) askDrain();
+  const release = onFirst([parts.drain.asked, lease.wall.asked], () => control.requestDrain("handover"));
   const bodies = new NodeBodies();
   try {
     const result: DriveResult = await drive(agent, invocation, {
@@ -280,7 +277,7 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
     if (!isControlFlow(error) && !context.cancel.signal.aborted) recordError(delivery.root, error);
     throw error;
   } finally {
-    handOver.release();
+    release();
     await bodiesEnded(context, bodies);
   }
 }
@@ -289,9 +286,9 @@ async function invoke(context: RunContext, invocation: Invocation): Promise<Endi
  * A node that ignores its signal goes on after its run was stopped. The lease is held for it, so that no second copy begins
  * beside it (Q04); only a lease that is gone, or a process that leaves, does not wait.
  */
-async function bodiesEnded({ parts, lease }: RunContext, bodies: NodeBodies): Promise<void> {
+async function bodiesEnded({ parts, delivery, lease }: RunContext, bodies: NodeBodies): Promise<void> {
   if (bodies.running === 0) return;
-  parts.log.warn(
+  delivery.log.warn(
     { bodies: bodies.running },
     "the run was stopped and nodes of it go on; its lease is held until they end",
   );

@@ -18,7 +18,7 @@ import { pause } from "./intake-pause.ts";
 import type { Clock } from "./lease.ts";
 import type { BeatRounds } from "./lease-beats.ts";
 import { backoffMs, visibilityBeforeWallMs } from "./lease-time.ts";
-import { type Logger, logAsDelivery, logAsRun } from "./log.ts";
+import { type DeliveryLogger, deliveryLog, type Logger } from "./log.ts";
 import { parseMessage } from "./message.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import type { DeliveryOutcome } from "./run.ts";
@@ -51,7 +51,7 @@ export interface WorkerParts {
   /** Wall clock, for comparing with checkpoints that other hosts wrote. */
   readonly wallNow: () => number;
   readonly random: () => number;
-  /** Adds the delivery's ids to each line. */
+  /** Of the worker; what is said of a delivery is said by that delivery's own. */
   readonly log: Logger;
   readonly metrics: WorkerMetrics;
   /** Handles of the messages in work: a second receive of one renews it for the first. */
@@ -86,6 +86,7 @@ export interface Delivery {
   /** Called when the run has ended and only settling is left: the slot goes to the next message. */
   readonly freeSlot: () => void;
   readonly root: Span;
+  readonly log: DeliveryLogger;
 }
 
 /** How a delivery ends, and what becomes of its message. */
@@ -140,14 +141,16 @@ export async function handleDelivery(parts: WorkerParts, received: ReceivedMessa
     async (root) => {
       const handle = message.ReceiptHandle ?? "";
       const open = parts.receipts.open(message.MessageId ?? handle, handle);
-      const delivery = deliveryOf(received, { count, root, receipt: open.receipt });
+      const delivery = deliveryOf(parts, received, { count, root, receipt: open.receipt });
       root.setAttribute(ATTR.deliveryId, delivery.deliveryId);
       parts.metrics.began(count);
-      await logAsDelivery(delivery.deliveryId, async () => {
+      try {
         const ending = besideTwin(await endingOf(parts, delivery), open.twin);
         await settleEnding(parts, delivery, ending);
         parts.metrics.ended(ending, parts.clock.now() - received.receivedAt);
-      }).finally(open.close);
+      } finally {
+        open.close();
+      }
     },
   );
 }
@@ -158,11 +161,13 @@ function besideTwin(ending: Ending, twin: boolean): Ending {
 }
 
 function deliveryOf(
+  { log }: WorkerParts,
   { message, receivedAt, freeSlot }: ReceivedMessage,
   { count, root, receipt }: { readonly count: number | undefined; readonly root: Span; readonly receipt: Receipt },
 ): Delivery {
+  const deliveryId = randomUUID();
   return {
-    deliveryId: randomUUID(),
+    deliveryId,
     sqsMessageId: message.MessageId ?? "",
     receipt,
     receiveCount: count,
@@ -171,6 +176,7 @@ function deliveryOf(
     receivedAt,
     freeSlot,
     root,
+    log: deliveryLog(log, deliveryId),
   };
 }
 
@@ -187,7 +193,7 @@ async function endingOf(parts: WorkerParts, delivery: Delivery): Promise<Ending>
     return await read(parts, delivery);
   } catch (error) {
     recordError(delivery.root, error);
-    parts.log.error({ error: errorText(error) }, "the delivery failed before its run could be driven");
+    delivery.log.error({ error: errorText(error) }, "the delivery failed before its run could be driven");
     const afterMs = backoffMs(delivery.receiveCount ?? 1, parts.random(), RETRY);
     return {
       outcome: "failed_retry",
@@ -214,7 +220,7 @@ async function read(parts: WorkerParts, delivery: Delivery): Promise<Ending> {
         [ATTR.conversationId]: message.threadId,
         [ATTR.agentName]: message.agent,
       });
-      logAsRun(message);
+      delivery.log.ofRun(message);
       const agent = parts.agents.get(message.agent);
       if (agent === undefined) return notForMe(parts, delivery, "AGENT_UNKNOWN", `no agent "${message.agent}" here`);
       if (message.kind === "run" && message.inputRef !== undefined && agent.loadInput === undefined)
@@ -267,11 +273,11 @@ async function settleEnding(parts: WorkerParts, delivery: Delivery, ending: Endi
     if (ending.message.do === "delete") await deleteMessage(parts, delivery);
     if (ending.row === "written") await closeRow(parts, delivery, ending);
     if (ending.message.do === "return") await giveBack(parts, delivery, ending.message.afterMs);
-    parts.log.info(fields, "delivery ended");
+    delivery.log.info(fields, "delivery ended");
   } catch (error) {
     // Nothing is lost: the message returns by its visibility, and the rows say what was already done.
     recordError(root, error);
-    parts.log.warn(
+    delivery.log.warn(
       { ...fields, error: errorText(error) },
       "the delivery's end could not be written; the message will be delivered again",
     );
@@ -293,7 +299,10 @@ async function deleteMessage(parts: WorkerParts, delivery: Delivery): Promise<vo
   try {
     await parts.settler.delete(delivery.receipt.handle);
   } catch (error) {
-    parts.log.warn({ error: errorText(error) }, "the message was not deleted; it will be settled on its next delivery");
+    delivery.log.warn(
+      { error: errorText(error) },
+      "the message was not deleted; it will be settled on its next delivery",
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 // The lease of one delivery: SQS visibility first, then the thread's row, beat by beat; its loss aborts the run's signal.
 import { WorkerError } from "./errors.ts";
 import { beatDelayMs, leaseLengthMs, visibilityBeforeWallMs, WALL_HANDOVER } from "./lease-time.ts";
+import { Stop, type StopSignal } from "./signals.ts";
 
 /** Monotonic time and timers, injected by tests. */
 export interface Clock {
@@ -38,8 +39,8 @@ export interface LeaseParts {
 
 /** In two steps, as a drain: first the run is asked to stop at its next checkpoint, then what is left is aborted. */
 export interface HandOver {
-  readonly asked: AbortSignal;
-  readonly forced: AbortSignal;
+  readonly asked: StopSignal;
+  readonly forced: StopSignal;
 }
 
 /** Failed beats are repeated this often, with the deadline counting on (case C11). */
@@ -51,8 +52,8 @@ const RETRY_SHARE = 0.1;
  */
 export class Lease {
   readonly #parts: LeaseParts;
-  readonly #lost = new AbortController();
-  readonly #wall = { asked: new AbortController(), forced: new AbortController() };
+  readonly #lost = new Stop();
+  readonly #wall = { asked: new Stop(), forced: new Stop() };
   readonly #receivedAt: number;
   #deadline: number;
   #cancelWall: () => void = () => {};
@@ -70,13 +71,13 @@ export class Lease {
   }
 
   /** Aborted with a WorkerError LEASE_LOST when the lease is lost. */
-  get signal(): AbortSignal {
-    return this.#lost.signal;
+  get signal(): StopSignal {
+    return this.#lost;
   }
 
   /** Fires before the twelve hours that SQS lets a message be held: the message is given back then, and its next receive starts anew. */
   get wall(): HandOver {
-    return { asked: this.#wall.asked.signal, forced: this.#wall.forced.signal };
+    return this.#wall;
   }
 
   /** Monotonic time until which the message is ours. */
@@ -86,7 +87,7 @@ export class Lease {
 
   /** Checked before each effect: true also right after a blocked event loop, since it compares clocks, not timers. */
   isLive(): boolean {
-    return !this.#lost.signal.aborted && this.#parts.clock.now() < this.#deadline;
+    return !this.#lost.aborted && this.#parts.clock.now() < this.#deadline;
   }
 
   /** What is left for the thread's lease to be taken with. */
@@ -117,7 +118,7 @@ export class Lease {
   }
 
   #armBeat(timers: Pick<Clock, "after">, delayMs: number): void {
-    if (this.#stopped || this.#lost.signal.aborted) return;
+    if (this.#stopped || this.#lost.aborted) return;
     this.#cancelBeat = timers.after(delayMs, () => {
       this.#beating = this.#beat();
     });
@@ -135,7 +136,7 @@ export class Lease {
 
   #armDeadline(): void {
     this.#cancelDeadline();
-    if (this.#stopped || this.#lost.signal.aborted) return;
+    if (this.#stopped || this.#lost.aborted) return;
     // Node cuts fractions of a millisecond off a timer, so it may fire before its time: then it is armed again.
     this.#cancelDeadline = this.#parts.clock.after(Math.ceil(this.remainingMs()), () => {
       if (this.isLive()) this.#armDeadline();
@@ -155,7 +156,7 @@ export class Lease {
     if (askedMs === 0) return;
     try {
       await this.#parts.extend(askedMs);
-      if (this.#lost.signal.aborted) return;
+      if (this.#lost.aborted) return;
       const leaseMs = leaseLengthMs(askedMs, clock.now() - sentAt);
       if (!(await this.#parts.renew(leaseMs))) {
         this.#lose("another worker holds the thread");
@@ -181,7 +182,7 @@ export class Lease {
   }
 
   #lose(reason: string): void {
-    if (this.#lost.signal.aborted || this.#stopped) return;
+    if (this.#lost.aborted || this.#stopped) return;
     const error = new WorkerError(
       "LEASE_LOST",
       `${reason}; the run stops here and another delivery goes on from its last checkpoint`,

@@ -1,5 +1,4 @@
 // Structured logs on stdout, each line with the ids of the delivery and of the trace it belongs to.
-import { AsyncLocalStorage } from "node:async_hooks";
 import { isSpanContextValid, trace } from "@opentelemetry/api";
 import { PRODUCT } from "@reprise/tracing";
 import pino from "pino";
@@ -15,47 +14,39 @@ export function createLogger(level: string): Logger {
   return pino({ level, base: { service: PRODUCT.name } });
 }
 
-/** What every line of a delivery says; `runId` and `threadId` as soon as its message was read. */
-export interface DeliveryIds {
-  readonly deliveryId: string;
-  readonly runId?: string;
-  readonly threadId?: string;
+/** The log of one delivery: each line says whose it is. */
+export interface DeliveryLogger extends Logger {
+  /** The message was read: the lines from here on name its run, too. */
+  ofRun(run: { readonly runId: string; readonly threadId: string }): void;
 }
 
-// The process's own storage, like OpenTelemetry's context: it holds nothing but what is inside `run`.
-const current = new AsyncLocalStorage<{ ids: DeliveryIds }>();
-
-/** Runs `work`, and whatever it starts, as part of a delivery. */
-export function logAsDelivery<T>(deliveryId: string, work: () => T): T {
-  return current.run({ ids: { deliveryId } }, work);
-}
-
-/** The message has said whose run it is: the lines from here on say so, too. */
-export function logAsRun(run: { readonly runId: string; readonly threadId: string }): void {
-  const delivery = current.getStore();
-  if (delivery !== undefined) delivery.ids = { ...delivery.ids, runId: run.runId, threadId: run.threadId };
-}
-
-/**
- * Adds the ids to each line of `log`, a user's own logger too. Fields that the line itself gives win: a line about another
- * delivery (an obituary) names that one. Without a tracing SDK there are no trace ids.
- */
-export function withIds(log: Logger): Logger {
+/** Handed along with the delivery and not in an AsyncLocalStorage, which costs every await of the process. */
+export function deliveryLog(log: Logger, deliveryId: string): DeliveryLogger {
+  let ids: Readonly<Record<string, string>> = { delivery_id: deliveryId };
   return {
-    debug: (fields, text) => log.debug({ ...idFields(), ...fields }, text),
-    info: (fields, text) => log.info({ ...idFields(), ...fields }, text),
-    warn: (fields, text) => log.warn({ ...idFields(), ...fields }, text),
-    error: (fields, text) => log.error({ ...idFields(), ...fields }, text),
+    ...withFields(log, () => ids),
+    ofRun: ({ runId, threadId }) => {
+      ids = { delivery_id: deliveryId, run_id: runId, thread_id: threadId };
+    },
   };
 }
 
-function idFields(): Readonly<Record<string, string>> {
+/** Adds the ids of the active trace to each line of `log`, a user's own logger too. Without a tracing SDK there are none. */
+export function withTraceIds(log: Logger): Logger {
+  return withFields(log, traceIds);
+}
+
+/** Fields that a line itself gives win: one about another delivery (an obituary) names that one. */
+function withFields(log: Logger, more: () => Readonly<Record<string, string>>): Logger {
+  return {
+    debug: (fields, text) => log.debug({ ...more(), ...fields }, text),
+    info: (fields, text) => log.info({ ...more(), ...fields }, text),
+    warn: (fields, text) => log.warn({ ...more(), ...fields }, text),
+    error: (fields, text) => log.error({ ...more(), ...fields }, text),
+  };
+}
+
+function traceIds(): Readonly<Record<string, string>> {
   const span = trace.getActiveSpan()?.spanContext();
-  const ids = current.getStore()?.ids;
-  return {
-    ...(span !== undefined && isSpanContextValid(span) ? { trace_id: span.traceId, span_id: span.spanId } : {}),
-    ...(ids === undefined ? {} : { delivery_id: ids.deliveryId }),
-    ...(ids?.runId === undefined ? {} : { run_id: ids.runId }),
-    ...(ids?.threadId === undefined ? {} : { thread_id: ids.threadId }),
-  };
+  return span !== undefined && isSpanContextValid(span) ? { trace_id: span.traceId, span_id: span.spanId } : {};
 }

@@ -29,7 +29,7 @@ export async function workAlone(context: RunContext, go: () => Promise<Ending>):
     case "busy":
       return endDeferred(context, "another run works alone on this worker, or waits to");
     case "waited":
-      lease.signal.throwIfAborted();
+      if (lease.signal.aborted) throw lease.signal.reason;
       if (asked.aborted) return handBack(context, "SIGTERM: before it could work alone");
       return endDeferred(context, `${entry.others} other deliveries did not end, and it has to work alone`);
     default:

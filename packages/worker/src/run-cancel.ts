@@ -4,6 +4,7 @@ import { PRODUCT } from "@reprise/tracing";
 import { z } from "zod";
 import { WorkerError } from "./errors.ts";
 import type { RunStatus } from "./run.ts";
+import { Stop, type StopSignal } from "./signals.ts";
 
 const s = PRODUCT.schema;
 
@@ -13,18 +14,18 @@ export const CANCELLED = "RUN_CANCELLED";
 /** A delivery's side of a cancel. */
 export interface Cancel {
   /** Aborted with a WorkerError RUN_CANCELLED: nodes and tools see it in the run's signal. */
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
   /** Asked again it does nothing. */
   ask(): void;
 }
 
 export function startCancel(runId: string): Cancel {
-  const controller = new AbortController();
+  const signal = new Stop();
   return {
-    signal: controller.signal,
+    signal,
     ask: () => {
-      if (controller.signal.aborted) return;
-      controller.abort(new WorkerError(CANCELLED, `an operator cancelled run ${runId}; it ends here`));
+      if (signal.aborted) return;
+      signal.abort(new WorkerError(CANCELLED, `an operator cancelled run ${runId}; it ends here`));
     },
   };
 }

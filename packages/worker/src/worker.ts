@@ -20,7 +20,7 @@ import { IntakeGate } from "./intake-gate.ts";
 import { pause } from "./intake-pause.ts";
 import { type Clock, systemClock } from "./lease.ts";
 import { BeatRounds } from "./lease-beats.ts";
-import { createLogger, type Logger, withIds } from "./log.ts";
+import { createLogger, type Logger, withTraceIds } from "./log.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { missingMigrations } from "./migrate.ts";
 import { holdPool } from "./pool.ts";
@@ -68,7 +68,7 @@ const ABORT_GRACE_MS = 2_000;
  */
 export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const { config, clock = systemClock } = options;
-  const log = withIds(options.log ?? createLogger(config.logLevel));
+  const log = withTraceIds(options.log ?? createLogger(config.logLevel));
   const onPoolError = (text: string): void =>
     log.warn({ error: text }, "a PostgreSQL connection was lost; the next query opens another");
   const { pool, letGo } = holdPool(options.pool, {

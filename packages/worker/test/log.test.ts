@@ -3,7 +3,7 @@ import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { BasicTracerProvider } from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Logger, logAsDelivery, logAsRun, withIds } from "../src/log.ts";
+import { deliveryLog, type Logger, withTraceIds } from "../src/log.ts";
 
 const provider = new BasicTracerProvider();
 beforeAll(() => {
@@ -28,7 +28,7 @@ function recorder(): { readonly log: Logger; readonly lines: Line[] } {
     (fields: Readonly<Record<string, unknown>>, text: string): void => {
       lines.push({ level, text, fields });
     };
-  return { lines, log: withIds({ debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }) };
+  return { lines, log: withTraceIds({ debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }) };
 }
 
 const later = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
@@ -37,21 +37,20 @@ test("every line inside a delivery carries its ids, over awaits, timers and leve
   const { log, lines } = recorder();
   const tracer = trace.getTracer("test");
   const deliver = (number: number): Promise<void> =>
-    tracer.startActiveSpan(`delivery ${number}`, (span) =>
-      logAsDelivery(`d${number}`, async () => {
-        log.debug({ number, spanId: span.spanContext().spanId }, "before the message was read");
+    tracer.startActiveSpan(`delivery ${number}`, async (span) => {
+      const own = deliveryLog(log, `d${number}`);
+      own.debug({ number, spanId: span.spanContext().spanId }, "before the message was read");
+      await later();
+      own.ofRun({ runId: `r${number}`, threadId: `t${number}` });
+      for (const level of ["debug", "info", "warn", "error"] as const) {
         await later();
-        logAsRun({ runId: `r${number}`, threadId: `t${number}` });
-        for (const level of ["debug", "info", "warn", "error"] as const) {
-          await later();
-          log[level]({ number, spanId: span.spanContext().spanId }, level);
-        }
-        setTimeout(() => log.warn({ number, spanId: span.spanContext().spanId }, "a beat failed"), 1);
-        await later();
-        await later();
-        span.end();
-      }),
-    );
+        own[level]({ number, spanId: span.spanContext().spanId }, level);
+      }
+      setTimeout(() => own.warn({ number, spanId: span.spanContext().spanId }, "a beat failed"), 1);
+      await later();
+      await later();
+      span.end();
+    });
   await Promise.all(Array.from({ length: 50 }, (_, number) => deliver(number)));
   expect(lines).toHaveLength(50 * 6);
   for (const { text, fields } of lines) {
@@ -64,15 +63,15 @@ test("every line inside a delivery carries its ids, over awaits, timers and leve
   }
 });
 
-test("a line outside a delivery names none, also when a run is told of there", () => {
+test("a line of the worker names no delivery, and outside a trace none", () => {
   const { log, lines } = recorder();
-  logAsRun({ runId: "r", threadId: "t" });
+  deliveryLog(log, "d").ofRun({ runId: "r", threadId: "t" });
   log.info({ active: 0 }, "worker started");
   expect(lines).toEqual([{ level: "info", text: "worker started", fields: { active: 0 } }]);
 });
 
 test("what a line says of another delivery wins over the one it is written in", () => {
   const { log, lines } = recorder();
-  logAsDelivery("d2", () => log.warn({ delivery_id: "d1" }, "the obituary of a lost delivery could not be written"));
+  deliveryLog(log, "d2").warn({ delivery_id: "d1" }, "the obituary of a lost delivery could not be written");
   expect(lines[0]?.fields).toEqual({ delivery_id: "d1" });
 });

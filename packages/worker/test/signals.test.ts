@@ -1,7 +1,7 @@
 // One signal of several: the first reason wins, and a source that lives on keeps nothing of the work that is over.
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { firstOf } from "../src/signals.ts";
+import { firstOf, onFirst, Stop } from "../src/signals.ts";
 
 test("fires with the first source and its reason, and leaves the others", () => {
   const [first, second] = [new AbortController(), new AbortController()];
@@ -16,6 +16,23 @@ test("fires with the first source and its reason, and leaves the others", () => 
 test("has fired already when a source has", () => {
   const source = AbortSignal.abort("before");
   expect(firstOf([new AbortController().signal, source]).signal.reason).toBe("before");
+});
+
+test("a stop fires once, with its first reason, for real signals beside it", () => {
+  const [stop, other] = [new Stop(), new AbortController()];
+  const { signal } = firstOf([other.signal, stop]);
+  const reasons: unknown[] = [];
+  const heard: unknown[] = [];
+  const release = onFirst([stop], (reason) => reasons.push(reason));
+  onFirst([stop], (reason) => heard.push(reason))();
+  expect([stop.aborted, stop.reason]).toEqual([false, undefined]);
+  stop.abort("lost");
+  stop.abort("late");
+  release();
+  onFirst([other.signal, stop], (reason) => reasons.push(reason));
+  expect([stop.aborted, stop.reason, signal.reason]).toEqual([true, "lost", "lost"]);
+  expect([reasons, heard]).toEqual([["lost", "lost"], []]);
+  expect(getEventListeners(other.signal, "abort")).toHaveLength(0);
 });
 
 test("a source that lives as long as the worker keeps nothing of a thousand deliveries that are over", () => {
