@@ -205,7 +205,7 @@ async function endingOf(parts: WorkerParts, delivery: Delivery): Promise<Ending>
   }
 }
 
-async function read(parts: WorkerParts, delivery: Delivery): Promise<Ending> {
+function read(parts: WorkerParts, delivery: Delivery): Promise<Ending> | Ending {
   const message = parseMessage(delivery.body, { snsEnvelope: parts.config.snsEnvelope });
   switch (message.kind) {
     case "bad":

@@ -42,14 +42,22 @@ function headOf(snapshot: StateSnapshot): Head | undefined {
 }
 
 /** Compares the run's graph with the deployed one; reads the raw checkpoint only when they differ. */
-export async function graphFit(
+export function graphFit(
   agent: Agent,
   run: { readonly threadId: string; readonly graphFingerprint: string | undefined; readonly begun: boolean },
   saver: BaseCheckpointSaver,
-): Promise<GraphFit> {
+): Promise<GraphFit> | GraphFit {
   const { graphFingerprint: from, threadId } = run;
   const to = agent.fingerprint;
   if (from === undefined || from === to || !run.begun) return { fit: "same" };
+  return changedFit(agent, { threadId, from, to }, saver);
+}
+
+async function changedFit(
+  agent: Agent,
+  { threadId, from, to }: { readonly threadId: string; readonly from: string; readonly to: string },
+  saver: BaseCheckpointSaver,
+): Promise<GraphFit> {
   const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
   const known = new Set(nodesOf(agent.graph).map(([name]) => name));
   const missing = pendingNodes(tuple?.checkpoint.channel_values ?? {}).filter((node) => !known.has(node));

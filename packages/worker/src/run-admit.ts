@@ -25,7 +25,14 @@ export async function admitAndRun(
       return refuse(parts, delivery, request, { code: "ANSWER_RUN_UNKNOWN", reason: `no run ${request.runId}` });
     case "taken": {
       const { evidence, fence, begun } = admitted;
-      return runDelivery(parts, delivery, { request, agent, evidence, fence, reopen: false, begun: { row: begun } });
+      return await runDelivery(parts, delivery, {
+        request,
+        agent,
+        evidence,
+        fence,
+        reopen: false,
+        begun: { row: begun },
+      });
     }
     case "known": {
       const { evidence } = admitted;
@@ -33,7 +40,7 @@ export async function admitAndRun(
         request.kind === "run"
           ? decideRun(parts, delivery, request, evidence)
           : decideAnswer(request, { ...evidence, faultLimit: parts.config.faultLimit });
-      return act(parts, delivery, { request, agent, evidence, admission });
+      return await act(parts, delivery, { request, agent, evidence, admission });
     }
     default:
       return admitted satisfies never;

@@ -33,7 +33,7 @@ export async function endDriven(context: RunContext, result: DriveResult): Promi
   await context.savers.settle();
   switch (result.state) {
     case "finished":
-      return finish(context, result.values, "the graph ended");
+      return await finish(context, result.values, "the graph ended");
     case "interrupted": {
       const ids = result.interrupts.map((interrupt) => interrupt.id).join(", ");
       const how = { outcome: "interrupted", reason: `waits for an answer to ${ids}` } as const;
