@@ -6,7 +6,14 @@ import { HumanMessage } from "@langchain/core/messages";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { SpanStatusCode, trace } from "@opentelemetry/api";
 import { describe, expect, it } from "vitest";
-import { MODEL_SPANS, modelSpanHandler, traceGraph, traceModelCall } from "../src/langgraph/index.ts";
+import {
+  hearingModels,
+  MODEL_SPANS,
+  modelSpanHandler,
+  selfHearing,
+  traceGraph,
+  traceModelCall,
+} from "../src/langgraph/index.ts";
 import { responseAttributes } from "../src/langgraph/model-response.ts";
 import { ModelStream } from "../src/langgraph/model-stream.ts";
 import { withSpan } from "../src/span.ts";
@@ -256,6 +263,36 @@ describe("the handler that a traced graph lends its nodes and edges", () => {
     expect(telemetry.spans("model:scripted-1")).toHaveLength(2);
     await outer.invoke({ messages: [] }, { ...lent, callbacks: [BaseCallbackHandler.fromMethods({})] });
     expect(telemetry.spans("model:scripted-1")).toHaveLength(3);
+  });
+
+  it("leaves a node and an edge that hear by themselves alone: no callbacks around them, and the node's own call is heard", async () => {
+    const callbacks: unknown[] = [];
+    const graph = traceGraph(
+      new StateGraph(MessagesAnnotation)
+        .addNode(
+          "talk",
+          selfHearing(async (_: unknown, config: object) => {
+            callbacks.push("callbacks" in config ? config.callbacks : undefined);
+            await traceModelCall("scripted-1", () =>
+              hearingModels(config, async (heard) => readAll(await new ScriptedModel(script).stream("hello", heard))),
+            );
+            return {};
+          }),
+        )
+        .addEdge(START, "talk")
+        .addConditionalEdges(
+          "talk",
+          selfHearing((_: unknown, config: object) => {
+            callbacks.push("callbacks" in config ? config.callbacks : undefined);
+            return END;
+          }),
+        )
+        .compile(),
+    );
+    await graph.invoke({ messages: [] }, lent);
+    expect(callbacks).toEqual([undefined, undefined]);
+    const events = telemetry.only("model:scripted-1").events.map(({ name }) => name);
+    expect(events).toEqual(["first_token", "tool_call_complete", "tool_call_complete"]);
   });
 
   it("ends the span of a stream that the node left early, before the node's", async () => {

@@ -59,8 +59,15 @@ export async function runDelivery(parts: WorkerParts, delivery: Delivery, leased
   const deadline = startDeadline(parts.clock, parts.config.runDeadlineSeconds);
   const { wall } = lease;
   const stop = firstOf([lease.signal, parts.drain.forced, wall.forced, deadline.signal, cancel.signal]);
+  const { request, agent, evidence, fence, reopen } = leased;
+  // By name: an object of so many fields takes ten times as long to make by spreading another.
   const context: RunContext = {
-    ...leased,
+    request,
+    agent,
+    evidence,
+    fence,
+    reopen,
+    ...(leased.begun === undefined ? {} : { begun: leased.begun }),
     parts,
     delivery,
     lease,

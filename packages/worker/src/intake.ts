@@ -87,10 +87,12 @@ export function createIntake(options: IntakeOptions): Intake {
   const begin = (message: Message, receivedAt: number): boolean => {
     if (!options.gate.enter()) return false;
     reserved -= 1;
-    const work = inSlot((freeSlot) => options.onDelivery({ message, receivedAt, freeSlot })).finally(() => {
+    const ended = (): void => {
       working.delete(work);
       options.gate.leave();
-    });
+    };
+    // Not `finally`, which takes four promises where this takes one; `onDelivery` must not reject.
+    const work = inSlot((freeSlot) => options.onDelivery({ message, receivedAt, freeSlot })).then(ended, ended);
     working.add(work);
     return true;
   };
@@ -112,12 +114,11 @@ export function createIntake(options: IntakeOptions): Intake {
             settling += 1;
             give();
           };
-          delivered = deliver(freeSlot).finally(() => {
+          const leave = (): void => {
             if (slot === "given") settling -= 1;
             else give();
-          });
-          // Whoever waits for `delivered` hears of it; here it only must not count as unheard while its slot is held.
-          delivered.catch(() => {});
+          };
+          delivered = deliver(freeSlot).then(leave, leave);
         }),
     );
     await delivered;

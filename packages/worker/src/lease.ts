@@ -46,6 +46,8 @@ export interface HandOver {
 /** Failed beats are repeated this often, with the deadline counting on (case C11). */
 const RETRY_SHARE = 0.1;
 
+const NO_BEAT = Promise.resolve();
+
 /**
  * Owns a delivery's time. `deadline` counts from the send of the last accepted beat: past it the message may be
  * anybody's, whatever this process believes, so it forbids effects and checkpoints at once (`isLive`).
@@ -60,7 +62,7 @@ export class Lease {
   #cancelBeat: () => void = () => {};
   #cancelDeadline: () => void = () => {};
   /** Beats are strictly one after the other, and none overlaps the delete, the backoff or the release. */
-  #beating: Promise<void> = Promise.resolve();
+  #beating: Promise<void> = NO_BEAT;
   #stopped = false;
 
   /** @param sinceMs clock time of the receive that made the message ours */
@@ -105,10 +107,10 @@ export class Lease {
   }
 
   /** Stops beating and waits for a beat in flight, so that what follows on the same handle is never overtaken. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelTimers();
-    await this.#beating;
+    return this.#beating;
   }
 
   #cancelTimers(): void {

@@ -6,7 +6,7 @@ import type { StructuredToolInterface } from "@langchain/core/tools";
 import { END, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
 import { EffectTool, toolsOf } from "@reprise/tools";
 import { callRecords, restoreProviderIds, type SendPayload, stampCalls } from "@reprise/tools/langgraph";
-import { traceModelCall } from "@reprise/tracing/langgraph";
+import { hearingModels, selfHearing, traceModelCall } from "@reprise/tracing/langgraph";
 import type { AgentGraph } from "./agent.ts";
 import { WorkerError } from "./errors.ts";
 
@@ -31,10 +31,14 @@ export function toolAgent(options: ToolAgentOptions): AgentGraph {
   const tools = withCompanions(options.tools);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const graph = new StateGraph(MessagesAnnotation)
-    .addNode("model", modelNode({ ...options, tools }))
+    .addNode("model", selfHearing(modelNode({ ...options, tools })))
     .addNode("tools", (task: ToolTask, config: RunnableConfig) => callTool(byName, task, config))
     .addEdge(START, "model")
-    .addConditionalEdges("model", (state) => tasksOf(state.messages), ["tools", END])
+    .addConditionalEdges(
+      "model",
+      selfHearing((state: typeof MessagesAnnotation.State) => tasksOf(state.messages)),
+      ["tools", END],
+    )
     .addEdge("tools", "model");
   // LangGraph types `invoke` by the state; the worker drives graphs of any state.
   return graph.compile() as unknown as AgentGraph;
@@ -57,7 +61,9 @@ function modelNode(
   return async (state, config) => {
     const system = options.prompt === undefined ? [] : [new SystemMessage(options.prompt)];
     const input = [...system, ...restoreProviderIds(state.messages)];
-    const answer = await traceModelCall(name, () => model.invoke(input, config) as Promise<AIMessage>);
+    const answer = await traceModelCall(name, () =>
+      hearingModels(config, (heard) => model.invoke(input, heard ?? config) as Promise<AIMessage>),
+    );
     return { messages: [stampCalls(answer, state.messages)] };
   };
 }

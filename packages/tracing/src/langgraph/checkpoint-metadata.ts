@@ -20,7 +20,11 @@ export function cleanOrigin(origin: CheckpointOrigin): CheckpointOrigin {
   return cleaned;
 }
 
+/** Ids and names are nearly always that: every delivery cleans ten of them. */
+const PLAIN = /^[ -~]*$/;
+
 function cleanText(text: string): string {
+  if (PLAIN.test(text)) return text;
   // With the u flag a surrogate pair is one character, so \p{Surrogate} matches only half pairs.
   return text.replaceAll("\0", "").replace(/\p{Surrogate}/gu, "\u{FFFD}");
 }

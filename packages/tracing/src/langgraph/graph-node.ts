@@ -5,7 +5,7 @@ import type { AttributeValue } from "@opentelemetry/api";
 import { ATTR, SPAN } from "../names.ts";
 import { PRODUCT } from "../product.ts";
 import { withSpan } from "../span.ts";
-import { hearingModels } from "./model-hearing.ts";
+import { hearingModels, isSelfHearing } from "./model-hearing.ts";
 
 /** Marks our Runnable, also across two copies of this package in one process. */
 const TRACED = Symbol.for(`${PRODUCT.scope}/tracing/langgraph node`);
@@ -26,17 +26,21 @@ export class TracedNode extends Runnable {
   override lc_namespace: string[] = [PRODUCT.name, "tracing"];
   readonly [TRACED] = true;
   readonly #inner: Runnable;
+  readonly #selfHearing: boolean;
 
   constructor(inner: Runnable, name: string) {
     super();
     this.#inner = inner;
+    this.#selfHearing = isSelfHearing(inner);
     this.name = name;
   }
 
   override async invoke(input: unknown, config?: Partial<RunnableConfig>): Promise<unknown> {
     let outcome: Promise<unknown> | undefined;
     const spanned = withSpan(SPAN.node(this.name ?? ""), { attributes: taskAttributes(this.name, config) }, () => {
-      outcome = hearingModels(config, (heard) => this.#inner.invoke(input, heard));
+      outcome = this.#selfHearing
+        ? this.#inner.invoke(input, config)
+        : hearingModels(config, (heard) => this.#inner.invoke(input, heard));
       const onBody: unknown = config?.configurable?.[NODE_BODIES];
       if (typeof onBody === "function") onBody(outcome);
       return untilAborted(outcome, config?.signal);

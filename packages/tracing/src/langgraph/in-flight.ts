@@ -1,9 +1,11 @@
 // Counts operations that have begun and not ended, and lets a caller wait until there are none.
 
+const NOTHING = Promise.resolve();
+
 /** A counter and one shared promise: no set of promises, so its size does not grow with the work and nothing has to be dropped. */
 export class InFlight {
   #count = 0;
-  #idle: Promise<void> = Promise.resolve();
+  #idle: Promise<void> = NOTHING;
   #release: () => void = () => {};
 
   get count(): number {
@@ -27,7 +29,11 @@ export class InFlight {
   }
 
   /** Resolves when nothing is in flight, including what began while we waited. */
-  async idle(): Promise<void> {
+  idle(): Promise<void> {
+    return this.#count === 0 ? NOTHING : this.#drained();
+  }
+
+  async #drained(): Promise<void> {
     while (this.#count > 0) await this.#idle;
   }
 }

@@ -10,6 +10,6 @@ export {
   type ModelSpanHandlerOptions,
   modelSpanHandler,
 } from "./model-handler.ts";
-export { MODEL_SPANS } from "./model-hearing.ts";
+export { hearingModels, MODEL_SPANS, selfHearing } from "./model-hearing.ts";
 export { traceGraph } from "./traced-graph.ts";
 export { TracedSaver, type TracedSaverOptions } from "./traced-saver.ts";

@@ -12,6 +12,22 @@ import { MODEL_SPAN_HANDLER, ModelSpanHandler } from "./model-handler.ts";
  */
 export const MODEL_SPANS = `__${PRODUCT.name}_model_spans`;
 
+const SELF_HEARING = new WeakSet<object>();
+
+/**
+ * Says of a node's or edge's function that it calls no model, or lends the handler to its models itself (`hearingModels`): then
+ * LangGraph runs it without a callback manager, which is most of what a handler around a node costs.
+ */
+export function selfHearing<F extends object>(body: F): F {
+  SELF_HEARING.add(body);
+  return body;
+}
+
+/** LangGraph keeps the function of a node or an edge in its Runnable as `func` (langgraph dist/utils.js, RunnableCallable). */
+export function isSelfHearing(runnable: object): boolean {
+  return "func" in runnable && typeof runnable.func === "function" && SELF_HEARING.has(runnable.func);
+}
+
 /** Calls with a handler in the config where one is asked for and none is there; calls it left open end with it. */
 export async function hearingModels<T>(
   config: Partial<RunnableConfig> | undefined,

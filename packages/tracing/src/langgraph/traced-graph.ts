@@ -3,6 +3,7 @@
 import { Runnable, RunnablePassthrough } from "@langchain/core/runnables";
 import { HearingEdge } from "./graph-edge.ts";
 import { isTracedNode, TracedNode } from "./graph-node.ts";
+import { isSelfHearing } from "./model-hearing.ts";
 
 /** LangGraph marks what is plumbing and not a node of the user's (`__start__`, channel writers) with this tag. */
 const HIDDEN_TAG = "langsmith:hidden";
@@ -57,7 +58,8 @@ function hearEdges(pregel: object): void {
   const builder = "builder" in pregel ? pregel.builder : undefined;
   const branches = valuesOf(objectIn(builder, "branches")).flatMap(valuesOf);
   for (const branch of branches) {
-    if (isBranch(branch) && !(branch.path instanceof HearingEdge)) branch.path = new HearingEdge(branch.path);
+    if (!isBranch(branch) || branch.path instanceof HearingEdge || isSelfHearing(branch.path)) continue;
+    branch.path = new HearingEdge(branch.path);
   }
 }
 
