@@ -28,11 +28,6 @@ import {
 } from "./effect-sql.ts";
 import type { Queryable } from "./fence.ts";
 
-interface RawEcho {
-  readonly tool_call_id: string;
-  readonly state: Echo["after"];
-}
-
 interface RawOpenExecution {
   readonly key: string;
   readonly fence: string;
@@ -116,8 +111,9 @@ export class PostgresLedger implements Ledger {
   async findEcho({ key, owner, argsFingerprint, identityFingerprint }: EchoQuery): Promise<Echo | undefined> {
     const fingerprint = identityFingerprint ?? argsFingerprint;
     const values = [owner.threadId, clean(owner.tool), fingerprint, key, clean(owner.assistantMessageId)];
-    const raw = await first<RawEcho>(this.#db, FIND_ECHO_SQL, values);
-    return raw && { toolCallId: raw.tool_call_id, after: raw.state };
+    const echo = (await first<{ readonly echo: string | null }>(this.#db, FIND_ECHO_SQL, values))?.echo;
+    // The shape is the function's.
+    return typeof echo === "string" ? (JSON.parse(echo) as Echo) : undefined;
   }
 
   async openExecutions(deliveryId: string): Promise<readonly OpenExecution[]> {

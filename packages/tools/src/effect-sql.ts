@@ -46,16 +46,8 @@ delete from ${EFFECTS} where key = $1 and fence = $2::bigint and state = 'reserv
 
 export const FIND_SQL = `select ${rowColumns("e")} from ${EFFECTS} e where e.key = $1`;
 
-/**
- * Reads the thread's calls of this tool through effects_thread. Calls of the same message are no echo of each other.
- *
- * $1 thread $2 tool $3 fingerprint of the identity, else of the arguments $4 own key $5 assistant message
- */
-export const FIND_ECHO_SQL = `
-select e.tool_call_id, e.state from ${EFFECTS} e
-where e.thread_id = $1 and e.tool = $2 and coalesce(e.identity_fingerprint, e.args_fingerprint) = $3 and e.key <> $4 and e.state in ('unknown', 'done')
-  and coalesce(e.assistant_message_id <> $5, true)
-order by e.state = 'unknown' desc, e.first_claim_at desc limit 1`;
+/** $1 thread $2 tool $3 fingerprint of the identity, else of the arguments $4 own key $5 assistant message */
+export const FIND_ECHO_SQL = `select ${PRODUCT.schema}.find_echo($1, $2, $3, $4, $5) as echo`;
 
 /** The inline first execution counts as open until it ended, in time or late. */
 export const OPEN_EXECUTIONS_SQL = `

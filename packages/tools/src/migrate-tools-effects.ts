@@ -1,5 +1,5 @@
-// The tables of effects, and the two functions that claim and settle one: their plans live in the server's session, so a claim
-// costs neither parsing nor planning, with any driver and behind a transaction pooler.
+// The tables of effects, and the functions that claim and settle one and find its echo: their plans live in the server's session, so
+// that a claim costs neither parsing nor planning, with any driver and behind a transaction pooler.
 import { PRODUCT } from "@reprise/tracing";
 import { PARKED_DETAIL } from "./effect-decide.ts";
 
@@ -215,8 +215,24 @@ end
 $$;
 `;
 
+/** A look at every fresh call: through effects_thread, newest unknown first. Calls of the same message are no echo of each other. */
+const ECHO = `
+create function ${schema}.find_echo(e_thread text, e_tool text, e_fingerprint text, e_key text, e_message text) returns text
+language plpgsql stable as $$
+declare
+  echo text;
+begin
+  select json_build_object('toolCallId', e.tool_call_id, 'after', e.state) into echo from ${schema}.effects e
+  where e.thread_id = e_thread and e.tool = e_tool and coalesce(e.identity_fingerprint, e.args_fingerprint) = e_fingerprint
+    and e.key <> e_key and e.state in ('unknown', 'done') and coalesce(e.assistant_message_id <> e_message, true)
+  order by e.state = 'unknown' desc, e.first_claim_at desc limit 1;
+  return echo;
+end
+$$;
+`;
+
 /**
  * Processes of the version before go on calling a function while a rolling deploy is under way, so a changed meaning gets a new
  * function under a new name, in a new migration.
  */
-export const EFFECTS_SQL = `${TABLES}${CLAIM}${SETTLE}`;
+export const EFFECTS_SQL = `${TABLES}${CLAIM}${SETTLE}${ECHO}`;

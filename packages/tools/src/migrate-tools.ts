@@ -23,8 +23,8 @@ create table ${schema}.thread_leases (
 
 create function ${schema}.assert_fence(thread text, claimed bigint) returns void language plpgsql as $$
 begin
-  perform set_config('idle_in_transaction_session_timeout', '${FENCED_IDLE_MAX_MS}', true);
-  perform 1 from ${schema}.thread_leases l where l.thread_id = thread and l.fence = claimed for share;
+  perform set_config('idle_in_transaction_session_timeout', '${FENCED_IDLE_MAX_MS}', true)
+  from ${schema}.thread_leases l where l.thread_id = thread and l.fence = claimed for share;
   if not found then
     raise exception 'fence % of thread % is not the current one', claimed, thread using errcode = '${FENCE_LOST_SQLSTATE}';
   end if;

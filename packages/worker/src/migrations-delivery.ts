@@ -236,4 +236,24 @@ end
 $end$;
 `;
 
-export const deliveryMigration: Migration = { id: "worker-003-delivery-functions", sql: BEGIN + TAKE + ADMIT + END };
+/*
+ * mark_checkpoint: the run row moves along with each root checkpoint, in the saver's transaction. Says whether the run's cancel was
+ * asked meanwhile; null where there is no such run.
+ */
+const MARK = `
+create function ${s}.mark_checkpoint(run text, checkpoint text, step int) returns boolean language plpgsql as $mark$
+declare
+  cancel_asked boolean;
+begin
+  update ${s}.runs r set first_checkpoint_id = coalesce(r.first_checkpoint_id, checkpoint), first_step = coalesce(r.first_step, step),
+    latest_checkpoint_id = checkpoint, latest_step = step, updated_at = clock_timestamp()
+  where r.run_id = run returning r.cancel_requested_at is not null into cancel_asked;
+  return cancel_asked;
+end
+$mark$;
+`;
+
+export const deliveryMigration: Migration = {
+  id: "worker-003-delivery-functions",
+  sql: BEGIN + TAKE + ADMIT + END + MARK,
+};

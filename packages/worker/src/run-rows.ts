@@ -168,9 +168,7 @@ export function checkpointMark(
   step: number,
 ): { readonly text: string; readonly values: unknown[] } {
   return {
-    text: `update ${s}.runs set first_checkpoint_id = coalesce(first_checkpoint_id, $2), first_step = coalesce(first_step, $3),
-             latest_checkpoint_id = $2, latest_step = $3, updated_at = clock_timestamp() where run_id = $1
-           returning cancel_requested_at is not null as cancel_asked`,
+    text: `select ${s}.mark_checkpoint($1, $2, $3) as cancel_asked`,
     values: [runId, checkpointId, step],
   };
 }
