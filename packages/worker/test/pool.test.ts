@@ -10,7 +10,7 @@ const own = (errors: string[]) => ({
   onError: (text: string) => void errors.push(text),
 });
 
-test("yours is heard until the worker lets go of it, and stays open", async () => {
+test("E02: yours is heard until the worker lets go of it, and stays open", async () => {
   const yours = new pg.Pool();
   const errors: string[] = [];
   const { pool, letGo } = holdPool(yours, own(errors));

@@ -28,6 +28,10 @@ test("a stop fires once, with its first reason, for real signals beside it", () 
   expect([stop.aborted, stop.reason]).toEqual([false, undefined]);
   stop.abort("lost");
   stop.abort("late");
+  const unheard = new Stop();
+  unheard.abort("unheard");
+  unheard.abort("late");
+  expect([unheard.aborted, unheard.reason]).toEqual([true, "unheard"]);
   release();
   onFirst([other.signal, stop], (reason) => reasons.push(reason));
   expect([stop.aborted, stop.reason, signal.reason]).toEqual([true, "lost", "lost"]);
