@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { join } from "node:path";
@@ -66,8 +66,10 @@ async function start(agentsModule: string): Promise<Started> {
   const sqs = await startSqs();
   closers.push(() => sqs.stop());
   const queueUrl = await sqs.createQueue("agent-runs");
-  // Below the worker's package, so that its imports are found as those of /app/agents.js are.
-  const folder = mkdtempSync(join(ROOT, "packages", "worker", "dist", "image-"));
+  // Below the worker's package, so that its imports are found as those of /app/agents.js are; not in what pack.real.test.ts packs.
+  const modules = join(ROOT, "packages", "worker", "node_modules");
+  mkdirSync(modules, { recursive: true });
+  const folder = mkdtempSync(join(modules, ".image-"));
   closers.push(() => rmSync(folder, { recursive: true, force: true }));
   const agents = join(folder, "agents.mjs");
   writeFileSync(agents, agentsModule);
