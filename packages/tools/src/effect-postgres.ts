@@ -79,8 +79,12 @@ export class PostgresLedger implements Ledger {
     // The shape is the function's.
     const raw: RawClaim = answered === undefined ? { step: "fenced" } : JSON.parse(answered.answer);
     if (raw.step === "fenced") return { kind: "fenced" };
+    if (raw.step === "new") {
+      const { fence, firstClaimAtMs } = raw;
+      return { kind: "execute", fence, firstClaimAtMs, seen: 1 };
+    }
     if (raw.step === "keep") this.#seen.add(claim.key);
-    const decision = decisionOf(claimViewOf(raw, claim, this.#seen.pending(claim.key)));
+    const decision = decisionOf(claimViewOf(raw, this.#seen.pending(claim.key)));
     if (decision.kind !== "replay") return decision;
     return { ...decision, result: await getLarge(this.#results, decision.result) };
   }

@@ -109,8 +109,7 @@ export function settleValues(settlement: Settlement, result: StoredResult | unde
 }
 
 /** `pendingSeen`: repeats of the key that were counted and are not in its row yet. */
-export function claimViewOf(raw: RawNewClaim | RawKnownClaim, claim: EffectClaim, pendingSeen: number): ClaimView {
-  if (raw.step === "new") return newView(raw, claim, pendingSeen);
+export function claimViewOf(raw: RawKnownClaim, pendingSeen: number): ClaimView {
   const { step, differs, leaseLeftMs } = raw;
   return {
     row: {
@@ -130,20 +129,6 @@ export function claimViewOf(raw: RawNewClaim | RawKnownClaim, claim: EffectClaim
     differs: differs ?? undefined,
     leaseLeftMs,
   };
-}
-
-function newView({ fence, firstClaimAtMs }: RawNewClaim, claim: EffectClaim, pendingSeen: number): ClaimView {
-  const { policy, holder, leaseMs } = claim;
-  const row = {
-    state: "reserved",
-    policy,
-    fence,
-    holder,
-    seen: 1 + pendingSeen,
-    executions: 1,
-    firstClaimAtMs,
-  } as const;
-  return { row, won: true, stale: false, differs: undefined, leaseLeftMs: leaseMs };
 }
 
 export function rowOf(raw: RawRow): EffectRow {

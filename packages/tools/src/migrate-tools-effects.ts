@@ -103,7 +103,8 @@ declare
   step text;
   differs text;
   answer text;
-  locked boolean := false;
+  -- Null until it is: a default would be evaluated at every claim.
+  locked boolean;
   expired boolean;
   resendable boolean;
 begin
@@ -117,7 +118,7 @@ begin
     on conflict (key) do nothing
     returning '{"step":"new","fence":"' || e.fence || '","firstClaimAtMs":' || extract(epoch from e.first_claim_at) * 1000 || '}'
     into answer;
-    if answer is not null then
+    if found then
       return answer;
     end if;
     if c_thread_fence is not null and not ${held} then
