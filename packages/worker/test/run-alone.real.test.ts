@@ -33,7 +33,11 @@ describe("a run whose worker is lost", () => {
       await scene.until("the messages to be gone", async () => (await scene.queued()) === 0);
       const { rows } = await scene.pool.query("select run_id, code, body from reprise.parked");
       expect(rows).toEqual([{ run_id: runId, code: "NO_PROGRESS", body: Buffer.from(body) }]);
-      const ended = (await scene.deliveries(runId)).filter((row) => row["outcome"] !== "deferred");
+      // The message goes before the row ends (settleEnding).
+      const ended = await scene.until("the last delivery's end", async () => {
+        const rows = await scene.deliveries(runId);
+        return rows.every((row) => row["outcome"] !== null) && rows.filter((row) => row["outcome"] !== "deferred");
+      });
       expect(ended.map((row) => [row["outcome"], row["alone"]])).toEqual([
         ["lost", false],
         ["lost", true],
