@@ -76,7 +76,9 @@ async function isCancelled(s: Scene, runId: string): Promise<void> {
   await s.until("the run's end", async () => (await s.run(runId))?.["status"] === "cancelled");
   await s.until("the message to be gone", async () => (await s.queued()) === 0);
   // The row ends after its message (settleEnding).
-  await s.until("the deliveries' end", async () => (await s.deliveries(runId)).every((row) => row["ended_at"] !== null));
+  await s.until("the deliveries' end", async () =>
+    (await s.deliveries(runId)).every((row) => row["ended_at"] !== null),
+  );
   const run = await s.run(runId);
   expect(run).toMatchObject({ error_code: CANCELLED, failed_deliveries: 0, lost_deliveries: 0 });
   expect(run?.["ended_at"]).toBeInstanceOf(Date);
