@@ -91,7 +91,7 @@ export function createIntake(options: IntakeOptions): Intake {
       working.delete(work);
       options.gate.leave();
     };
-    // Not `finally`, which takes four promises where this takes one; `onDelivery` must not reject.
+    // One promise, where `finally` makes several for each delivery; `onDelivery` must not reject.
     const work = inSlot((freeSlot) => options.onDelivery({ message, receivedAt, freeSlot })).then(ended, ended);
     working.add(work);
     return true;

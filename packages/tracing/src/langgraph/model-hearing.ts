@@ -16,7 +16,7 @@ const SELF_HEARING = new WeakSet<object>();
 
 /**
  * Says of a node's or edge's function that it calls no model, or lends the handler to its models itself (`hearingModels`): then
- * LangGraph runs it without a callback manager, which is most of what a handler around a node costs.
+ * LangGraph runs it without a callback manager (langgraph-model.test.ts).
  */
 export function selfHearing<F extends object>(body: F): F {
   SELF_HEARING.add(body);
