@@ -11,7 +11,7 @@ import { LENT_SAVER, type ThreadState } from "./graph-state.ts";
  * after it must find it so. Hence a saver of the same fence that binds no run.
  */
 export async function closeOpenCalls(context: RunContext, state: ThreadState): Promise<void> {
-  const { parts, request, fence, agent } = context;
+  const { parts, delivery, request, fence, agent } = context;
   const messages = messagesOf(state.values);
   const answers = await closeCalls({ threadId: request.threadId, messages, ledger: parts.ledger });
   if (answers.length === 0) return;
@@ -24,10 +24,7 @@ export async function closeOpenCalls(context: RunContext, state: ThreadState): P
   });
   const config = { configurable: { thread_id: request.threadId, [LENT_SAVER]: saver } };
   await agent.graph.updateState(config, { messages: answers }, state.snapshot.tasks[0]?.name);
-  parts.log.info(
-    { thread_id: request.threadId, calls: answers.length },
-    "unanswered tool calls of an earlier run were answered from the ledger",
-  );
+  delivery.log.info({ calls: answers.length }, "unanswered tool calls of an earlier run were answered from the ledger");
 }
 
 function messagesOf(values: unknown): readonly BaseMessage[] {
